@@ -37,6 +37,7 @@ _PASSING = frozenset(
         # The leader of a new topic may not know it yet.
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.NOT_CONTROLLER,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
@@ -108,7 +109,7 @@ class DeadLetterTopics:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
             await self._create(name)
         topic = self._topics.get(name)
-        if topic is None:
+        if topic is None or not topic.partitions:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "it is created, and not known here yet")
         if not topic.config.errors_deadletterqueue_group_enable:
             why = "its errors.deadletterqueue.group.enable is false"

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from odradek.broker import BrokerConfig
@@ -347,6 +348,35 @@ async def test_but_no_internal_one(world: ShareWorld) -> None:
 
 
 # -- Errors of the write
+
+
+async def test_a_controller_that_changes_costs_no_dead_letter(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create, tries = dead_letter_topics.OwnWire.create, list[str]()
+
+    async def moved(self: Any, topic: Any) -> None:
+        tries.append(topic.name)
+        if len(tries) == 1:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        await create(self, topic)
+
+    monkeypatch.setattr(dead_letter_topics.OwnWire, "create", moved)
+    auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
+    assert await configure(world.raw, BROKER, "", **auto) == 0
+    assert await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+    await reject(world, 0)
+    assert (tries, errors(caplog), len(written(world, "dlq.new"))) == (["dlq.new"] * 2, [], 1)
+
+
+async def test_a_topic_whose_partitions_are_not_known_yet_is_waited_for() -> None:
+    config = SimpleNamespace(errors_deadletterqueue_topic_name_prefix="")
+    flagged = SimpleNamespace(errors_deadletterqueue_group_enable=True)
+    topics = SimpleNamespace(get=lambda _: SimpleNamespace(partitions=[], config=flagged))
+    found: Any = dead_letter_topics.DeadLetterTopics(*cast(Any, (config, topics, None)))
+    with pytest.raises(KafkaError) as error:
+        await found.find("dlq.new")
+    assert error.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
 Break = Callable[[int], KafkaError | None]
