@@ -112,6 +112,8 @@ class Archiver:
         self._typed: TypedValues | None = None
         # In this run.
         self.commits = 0
+        # The number of the last one among all commits of the table.
+        self.sequence_number = 0
         # Answers of the catalog that left the fate of a commit open.
         self.uncertain_answers = 0
         # Of all rounds, and of the last one.
@@ -268,6 +270,7 @@ class Archiver:
             try:
                 commit_files(table, once, [each.path for each in work.files], text)
                 self.commits += 1
+                self.sequence_number = table.metadata.last_sequence_number
                 return True
             except Moved:
                 table = self._catalog.load_table(self.name)

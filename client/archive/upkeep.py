@@ -40,13 +40,13 @@ KEEP_MS, KEEP_SNAPSHOTS = 24 * 3_600_000, 10
 # Each compaction keeps two snapshots for so long, and each snapshot makes commits dearer.
 COMPACTS_EACH_MS = 3_600_000
 _PARQUET: Any = pyarrow.parquet
-# Commits of an archiver from one upkeep to the next.
+# Commits of a table from one upkeep to the next: an archiver may end after each of them.
 _COMMITS = 25
 
 
 def keep_up(archiver: Archiver) -> None:
-    """Compact and expire after each so many commits of an archiver: between its commits, so that none conflicts."""
-    if archiver.commits % _COMMITS == 0:
+    """Compact and expire after each so many commits of a table: between its commits, so that none conflicts."""
+    if archiver.sequence_number % _COMMITS == 0:
         metadata = archiver.catalog.load_table(archiver.name).metadata
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:

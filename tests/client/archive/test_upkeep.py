@@ -20,11 +20,11 @@ from pyiceberg import table as table_module
 from pyiceberg.table.snapshots import Operation
 
 
-def archived(world: World, catalog: Any, topic: str, commits: int) -> Archiver:
+def archived(world: World, catalog: Any, topic: str, commits: int, *, new: bool = True) -> Archiver:
     """Archive a topic of two partitions in so many commits, of one record a partition each."""
     archiver = world.archiver(catalog, topic)
     for number in range(commits):
-        world.fill(topic, 2, partitions=2, new=number == 0)
+        world.fill(topic, 2, partitions=2, new=new and number == 0)
         assert archiver.round().is_committed
     return archiver
 
@@ -95,6 +95,17 @@ def test_a_day_of_commits_keeps_few_snapshots_and_each_file_for_a_day() -> None:
     gone = {each.snapshot_id for each in upkeep._old(metadata, 0, 10)}
     kept = [at for at in range(1_440) if at not in gone]
     assert kept == sorted({*range(1_430, 1_440), *(at for at in range(1_430) if at % 100 >= 98)})
+
+
+def test_archivers_that_end_after_each_commit_keep_their_table_up(
+    world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_COMMITS", 2)
+    expired: list[int] = []
+    monkeypatch.setattr(upkeep, "expire", lambda *_: expired.append(number))
+    for number in range(4):
+        upkeep.keep_up(archived(world, catalog, "by-cron", 1, new=not number))
+    assert expired == [1, 3]
 
 
 def test_a_commit_copies_the_metadata_a_few_times(world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
