@@ -46,6 +46,11 @@ class Origin(NamedTuple):
     group_id: str
     partition: Partition
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic and the number of the partition."""
+        return self.partition.topic, self.partition.index
+
     def headers(self, offset: int, letters: DeadLetters) -> Headers:
         """Return the headers of one dead letter."""
         texts = {

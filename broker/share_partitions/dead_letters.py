@@ -38,7 +38,7 @@ from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topics import Topics
 from ..turns import keeper
-from .dead_letter_records import Origin, Originals, dead_letter, read_originals
+from .dead_letter_records import Content, Origin, Originals, dead_letter, read_originals
 from .dead_letter_topics import TIMEOUT_MS, DeadLetterTopics, DeadLetterWire, tried_again
 from .machine import DeadLetters
 from .settings import Settings
@@ -49,7 +49,6 @@ MAX_BYTES = 1 << 20
 # Each takes so many bytes, and as much of the originals.
 MAX_BATCHES = 20
 _ALL = -1
-_NOT_COPIED = Originals({}, 0)
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +102,8 @@ class _Batch:
     records: list[Record] = field(default_factory=list[Record])
     parts: list[tuple[_Burial, int]] = field(default_factory=list[tuple[_Burial, int]])
     size: int = HEADER_SIZE
+    # The originals of one partition that were read last, and from which offset on.
+    originals: tuple[Partition | None, int, Originals] = (None, 0, Originals({}, -1))
 
 
 class DeadLetterWriter:
@@ -213,24 +214,34 @@ class DeadLetterWriter:
     async def _batch(self, topic: Topic, queue: deque[_Burial]) -> _Batch:
         """Make the records of one batch, of as many burials as it has room for."""
         batch, limit = _Batch(), topic.config.max_message_bytes
-        for burial in list(islice(queue, MAX_RECORDS)):
-            if not burial.done.done() and not await self._add(burial, batch, limit):
+        burials = [each for each in islice(queue, MAX_RECORDS) if not each.done.done()]
+        # Those of one partition follow each other, so that the log is read once for all of them.
+        burials.sort(key=lambda each: (each.origin.place, each.left[0].first))
+        last: dict[tuple[str, int], int] = {}
+        for each in burials:
+            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1].last)
+        for burial in burials:
+            if not burial.done.done() and not await self._add(burial, batch, limit, last[burial.origin.place]):
                 break
         return batch
 
-    async def _add(self, burial: _Burial, batch: _Batch, limit: int) -> bool:
+    async def _original(self, batch: _Batch, partition: Partition, offset: int, last: int) -> Content:
+        """Return key and value of a record. Those behind it, up to `last`, are read at once, or a window."""
+        of, first, originals = batch.originals
+        if of is not partition or not first <= offset <= originals.last:
+            originals = await read_originals(partition, offset, last, self._threads, self._disk)
+            batch.originals = partition, offset, originals
+        return originals.records.get(offset, (None, None))
+
+    async def _add(self, burial: _Burial, batch: _Batch, limit: int, last: int) -> bool:
         """Add what a batch has room for; return whether that is all of a burial."""
         now_ms, count = self._clock.now_ms(), 0
-        originals = _NOT_COPIED
+        partition = burial.origin.partition
         is_whole = True
         for offset, letters in burial.offsets():
-            if burial.copies_records and originals is _NOT_COPIED:
-                last = burial.left[-1].last
-                originals = await read_originals(burial.origin.partition, offset, last, self._threads, self._disk)
-            is_whole = not burial.copies_records or offset <= originals.last
-            if not is_whole:
-                break
-            content = originals.records.get(offset, (None, None))
+            content = (None, None)
+            if burial.copies_records:
+                content = await self._original(batch, partition, offset, last)
             record = dead_letter(burial.origin.headers(offset, letters), content, now_ms, limit)
             size = size_upper_bound(record.key, record.value, record.headers)
             has_room = batch.size + size <= min(limit, MAX_BYTES) and len(batch.records) < MAX_RECORDS

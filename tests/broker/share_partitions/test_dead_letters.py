@@ -17,6 +17,7 @@ from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.security.acls import Operation, ResourceType
 from odradek.broker.security.principals import user
 from odradek.broker.share_partitions import dead_letter_records, dead_letter_topics, dead_letters
+from odradek.broker.share_partitions.machine import DeadLetters
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -501,6 +502,29 @@ async def test_groups_that_wait_for_a_partition_are_written_together(
     await settled(world, 1)
     assert sorted(told(written(world), "partition", "offset")) == [(str(p), str(o)) for p in (0, 1) for o in range(10)]
     assert len(tries) <= 20
+
+
+async def test_records_of_one_batch_that_die_one_by_one_are_read_once(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_queue(world)
+    read, reads = dead_letters.read_originals, list[int]()
+
+    async def counted(partition: Any, offset: int, last: int, *rest: Any) -> Any:
+        reads.append(offset)
+        return await read(partition, offset, last, *rest)
+
+    monkeypatch.setattr(dead_letters, "read_originals", counted)
+    leader = world.broker.services.share_leader
+    source = leader.partitions.partition((world.topic_id, 0))
+    settings = leader.settings_of(GROUP)._replace(copies_records=True)
+    letters = [DeadLetters(at, at, 1, True) for at in (4, 2, 9, 3)]
+    await asyncio.gather(*(leader.dead_letters.write(GROUP, source, [each], settings) for each in letters))
+    found = [
+        (int(at), record.value) for (at,), record in zip(told(written(world), "offset"), written(world), strict=True)
+    ]
+    values = {record.offset: record.value for _, records in source.replay_batches() for record in records}
+    assert found == [(at, values[at]) for at in (2, 3, 4, 9)] and reads == [2]
 
 
 async def test_the_broker_needs_rights_of_its_own(
