@@ -153,8 +153,12 @@ def of_registry(registry: Any, topic: str, format_name: str, bad: str = "keep") 
 # -- Evolution
 
 
-def evolved(catalog: Any, name: tuple[str, ...], typed: TypedValues) -> tuple[Any, TypedValues]:
+def evolved(
+    catalog: Any, name: tuple[str, ...], typed: TypedValues, attempts: int = 3
+) -> tuple[Any, TypedValues]:  # fmt: skip
     """Return a table that has the columns of the typed values, and these with the names of their columns there."""
+    from pyiceberg.exceptions import CommitFailedException
+
     table = catalog.load_table(name)
     have: dict[str, Any] = {each.name: each.type for each in _present(table)}
     renamed = {
@@ -172,14 +176,25 @@ def evolved(catalog: Any, name: tuple[str, ...], typed: TypedValues) -> tuple[An
             log.warning("%s: the field %s is of another type now: its values go to %s", name[-1], each.name, column)
         columns[each.name], wanted[column] = column, kind
     if wanted != have or renamed or not have:
-        with table.update_schema() as update:
-            for old, new in renamed.items():
-                update.rename_column(f"{TYPED}.{old}", new)
-        with catalog.load_table(name).update_schema() as update:
-            struct = pa.struct([pa.field(column, kind) for column, kind in wanted.items()])
-            update.union_by_name(pa.schema([pa.field(TYPED, struct), pa.field(ERROR, pa.string())]))
+        try:
+            _change(catalog, table, wanted, renamed)
+        except CommitFailedException as error:
+            # Another archiver was faster, and has made the same columns, or others.
+            if not attempts:
+                raise
+            log.info("%s: %s", name[-1], error)
+            return evolved(catalog, name, typed, attempts - 1)
         table = catalog.load_table(name)
     return table, typed._replace(columns=columns)
+
+
+def _change(catalog: Any, table: Any, wanted: Mapping[str, Any], renamed: Mapping[str, str]) -> None:
+    with table.update_schema() as update:
+        for old, new in renamed.items():
+            update.rename_column(f"{TYPED}.{old}", new)
+    with catalog.load_table(table.name()).update_schema() as update:
+        struct = pa.struct([pa.field(column, kind) for column, kind in wanted.items()])
+        update.union_by_name(pa.schema([pa.field(TYPED, struct), pa.field(ERROR, pa.string())]))
 
 
 def _present(table: Any) -> Any:

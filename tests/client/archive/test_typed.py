@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -108,6 +109,31 @@ def test_a_column_beside_is_of_one_field_alone(world: World, catalog: Any) -> No
         send(world, "sided", b'{"a": "x", "a_2": "y"}', new=False)
         round_of(world, catalog, "sided", of_json(fields))
         assert rows_of(catalog, "sided")[-1]["value_"] == {"a": None, "a_2": "y", "a_3": "x"}
+
+
+def test_two_archivers_may_give_a_table_its_columns_at_a_time(world: World, catalog: Any) -> None:
+    send(world, "two", b'{"a": 1}')
+    first = world.archiver(catalog, "two", values=lambda: of_json("a int, b int"))
+    second = world.archiver(BesideAnother(catalog, lambda: first.round()), "two", values=lambda: of_json("a int"))
+    assert not second.round().is_committed
+    assert [each["value_"] for each in rows_of(catalog, "two")] == [{"a": 1, "b": None}]
+
+
+class BesideAnother:
+    """A catalog whose table is changed by another program once it is loaded for a change."""
+
+    def __init__(self, catalog: Any, change: Callable[[], object]) -> None:
+        self._catalog, self._change, self._loaded = catalog, change, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def load_table(self, name: Any) -> Any:
+        table = self._catalog.load_table(name)
+        self._loaded += 1
+        if self._loaded == 3:
+            self._change()
+        return table
 
 
 class OneSubject:
