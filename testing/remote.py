@@ -239,7 +239,9 @@ class Kafka:
         """
         name = "errors.deadletterqueue.topic.name"
         asked = ConfigResource.group(group)
-        topic = self._admin.describe_configs([asked])[asked][name].value
+        configs = self._admin.describe_configs([asked])[asked]
+        # Brokers before Kafka 4.4 do not have it.
+        topic = configs[name].value if name in configs else None
         if not topic or topic not in self.topics():
             return []
         own = ("__dlq.errors.group", group.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from odradek.client import ConfigResource
 from odradek.client.blocking import Admin, ShareConsumer
 from odradek.client.core.descriptions import ShareQueue
@@ -56,3 +57,9 @@ def test_what_is_dead_and_why_is_told(kafka: LocalKafka) -> None:
     assert isinstance(queue, ShareQueue)
     refused = odradek(kafka.address, "groups", "describe", "nobody", "--queue")
     assert refused.returncode
+
+
+def test_a_broker_that_knows_no_dead_letters_has_none(kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin: Any = kafka._admin  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(admin, "describe_configs", lambda asked: {each: {} for each in asked})
+    assert kafka.dead_letters("workers") == []
