@@ -25,6 +25,7 @@ from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
 from ..arrow.fetch import OffsetRange
 from ..arrow.read_options import read_options
+from ..core.options import check_choice
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
 from .options import parse_options
@@ -77,9 +78,10 @@ def archive(
     start = texts.pop("startingOffsets", "earliest")
     if start not in _STARTS:
         raise InvalidOption(f"startingOffsets of an archive is earliest or latest, not {start!r}")
-    lost, least = texts.pop("failOnDataLoss", "true").lower() == "true", int(texts.pop("minPartitions", "0"))
+    lost, least = texts.pop("failOnDataLoss", "true").lower(), int(texts.pop("minPartitions", "0"))
+    check_choice("failOnDataLoss", lost, ("true", "false"))
     name = None if at.table is None else tuple(at.table.split("."))
-    settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost)
+    settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true")
     catalog = catalog_of(at.target, at.catalog_db, create=True)
     try:
         reading = read_options(texts, "archives")

@@ -14,6 +14,7 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 from odradek.client.archive import ArchiveError, layout
 from odradek.client.archive.check import check, check_rows
 from odradek.client.archive.places import catalog_of
+from odradek.client.errors import InvalidOption
 from odradek.client.spark import archive, table
 from odradek.pipelines import archive as pipeline
 from odradek.tests.support.clients.archive_world import World, files_in, offsets_in, whole
@@ -94,3 +95,10 @@ def test_tasks_that_fail_commit_nothing_and_the_next_run_begins_again(
 
 
 plain = layout.place_of
+
+
+def test_a_choice_that_is_none_is_rejected_before_anything_is_made(tmp_path: Path) -> None:
+    nobody: Any = None
+    with pytest.raises(InvalidOption, match="failOnDataLoss must be one of true, false, not 'no'"):
+        archive(nobody, "flights", str(tmp_path / "archive"), failOnDataLoss="no")
+    assert not list(tmp_path.iterdir())
