@@ -14,7 +14,7 @@ from .confirmation import confirm
 from .errors import CliError
 from .output import print_rows, row_options
 from .schema_options import registry_client, registry_options
-from .values import OneOf
+from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
     from ..client.schemas import Schema, SchemaRegistry
@@ -76,7 +76,7 @@ def list_(client: SchemaRegistry) -> None:
 
 @command.command(short_help="Print a schema.")
 @click.argument("subject")
-@click.option("--version", "number", metavar="N", type=click.IntRange(1), help="Which one.  [default: the latest]")
+@click.option("--version", "number", metavar="N", type=WholeNumber(1), help="Which one.  [default: the latest]")
 @_with_registry
 def show(client: SchemaRegistry, subject: str, number: int | None) -> None:
     """Print the schema of a subject; Avro and JSON with a member a line.
@@ -126,7 +126,7 @@ def register(client: SchemaRegistry, subject: str, file: Path, kind: str | None)
 
 @command.command(short_help="Delete a subject, or a version of it.")
 @click.argument("subject")
-@click.option("--version", "number", metavar="N", type=click.IntRange(1), help="Which one.  [default: all]")
+@click.option("--version", "number", metavar="N", type=WholeNumber(1), help="Which one.  [default: all]")
 @click.option("--permanent", is_flag=True, help="For good, what was deleted before: records with its id are lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_with_registry

@@ -398,6 +398,7 @@ ELSEWHERE = {
     "begin_backup": "of Odradek's brokers alone (test_odradek_begin_backup.py)",
     "check_health": "test_admin_health.py",
     "describe_features": "ApiVersions",
+    "describe_share_queue": "DescribeConfigs, and of Odradek's brokers",
     "describe_topics": "Metadata",
     "explain_group": "DescribeGroups",
     "list_group_offsets": "OffsetFetch",

@@ -104,6 +104,7 @@ ADMIN: dict[str, Call] = {
     "describe_groups": lambda each: each.describe_groups("g"),
     "describe_log_dirs": lambda each: each.describe_log_dirs(),
     "describe_producers": lambda each: each.describe_producers(P),
+    "describe_share_queue": lambda each: each.describe_share_queue("g"),
     "describe_topics": lambda each: each.describe_topics("t"),
     "describe_transactions": lambda each: each.describe_transactions("x"),
     "describe_user_scram_credentials": lambda each: each.describe_user_scram_credentials(),

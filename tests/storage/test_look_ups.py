@@ -70,7 +70,7 @@ def test_a_look_up_in_a_thread_copies_the_segments_that_it_needs_and_no_other(tm
 
     sys.setprofile(note)
     try:
-        view = LogView(segments, 0, 64_000, DISK)
+        view = LogView(segments, 0, 64_000, DISK, LogConfig())
         found = view.locate(32_005, NEVER)
     finally:
         sys.setprofile(None)

@@ -47,10 +47,14 @@ from odradek.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from odradek.storage.checkpoints import META_PROPERTIES
 from odradek.storage.files import DISK, Disk
 from odradek.tests.support.clients.raw import Raw
 
 CONTROLLER = 100
+
+# Clients ask whether a broker is of the cluster that they mean.
+_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @dataclass
@@ -180,6 +184,10 @@ class HandCluster:
     async def start(self, node: int) -> Broker:
         """Start a broker, on the port that it had."""
         disk = self.disks.get(node, DISK)
+        meta = Path(self.configs[node].log_dirs[0]) / META_PROPERTIES
+        if not meta.exists():
+            meta.parent.mkdir(parents=True, exist_ok=True)
+            meta.write_text(f"version=1\ncluster.id={_CLUSTER_ID}\nnode.id={node}\n")
         broker = Broker(self.configs[node], clustered=True, disk=disk, clock=self.clocks.get(node))
         await broker.start()
         # No producer id may be given out twice. ZooKeeper sees to that in a cluster.
