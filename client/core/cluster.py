@@ -396,6 +396,9 @@ class Cluster:
                     raise
                 failed[:] = [error]
                 self.retries.failed(attempt, error)
+                if error.code is ErrorCode.NOT_CONTROLLER:
+                    # Another broker is, which the metadata does not name yet.
+                    self.refresh_soon()
                 _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
             await asyncio.sleep(pause)
 
