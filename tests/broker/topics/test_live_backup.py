@@ -263,7 +263,8 @@ async def test_the_moment_calls_two_functions_a_partition(world: World) -> None:
     calls: list[int] = []
     for number in range(2):
         await world.raw.create_topic(f"many-{number}", 300)
-        calls.append(await _most_calls_in_a_turn(world))
+        # A timer that is due in the same turn adds to it.
+        calls.append(min([await _most_calls_in_a_turn(world) for _ in range(3)]))
     assert (calls[1] - calls[0]) / 300 <= 2.2, calls
 
 
