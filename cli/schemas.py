@@ -127,7 +127,9 @@ def register(client: SchemaRegistry, subject: str, file: Path, kind: str | None)
 @command.command(short_help="Delete a subject, or a version of it.")
 @click.argument("subject")
 @click.option("--version", "number", metavar="N", type=WholeNumber(1), help="Which one.  [default: all]")
-@click.option("--permanent", is_flag=True, help="For good, what was deleted before: records with its id are lost.")
+@click.option(
+    "--permanent", is_flag=True, help="Remove for good what was deleted before: its records become unreadable."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_with_registry
 def delete(client: SchemaRegistry, subject: str, number: int | None, permanent: bool, yes: bool) -> None:

@@ -76,7 +76,7 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Keep Python's collector away from the 600,000 objects that are imported and collected: they stay.
 
     It looked at them again and again, for 7 s in each worker, and for half a second at each `gc.collect()` of a test.
@@ -84,8 +84,10 @@ def pytest_collection() -> Generator[None, object, object]:
     In a new clone the first worker collects before the others: compiling everything takes as long as all else, and they
     read what it has compiled.
     """
-    worker, run = os.environ.get("PYTEST_XDIST_WORKER", ""), os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
-    is_compiled = Path(tempfile.gettempdir()) / f"odradek-tests-are-compiled-{run}"
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    # All workers of a run have their folders in one, which pytest removes.
+    factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    is_compiled = factory.getbasetemp().parent / "compiled"
     until_s = time.monotonic() + 300
     while worker not in ("", "gw0") and not is_compiled.exists() and time.monotonic() < until_s:
         time.sleep(0.1)
@@ -98,12 +100,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
-        run = os.environ["PYTEST_XDIST_TESTRUNUID"]
-        (Path(tempfile.gettempdir()) / f"odradek-tests-are-compiled-{run}").unlink(missing_ok=True)
 
 
 @pytest.hookimpl(optionalhook=True)
