@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from odradek.client import ShareRecord
+from odradek.client import ShareConsumer, ShareRecord
 from odradek.client.errors import ConcurrentPoll, InvalidOption
 from odradek.client.share import held_records
 from odradek.client.share.deliveries import Acknowledgement
@@ -30,6 +30,18 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_records, "_LOOK_MS", 2)
+
+
+def until_it_is_lost(consumer: ShareConsumer[Any, Any]) -> Callable[[ShareRecord[Any, Any]], Awaitable[None]]:
+    """Return a handler that lasts until the lock of its record has ended, and then drains the consumer."""
+
+    async def handle(record: ShareRecord[Any, Any]) -> None:
+        async with asyncio.timeout(20):
+            while consumer.lock_left_ms(record):
+                await asyncio.sleep(0.01)
+        await consumer.drain()
+
+    return handle
 
 
 @pytest.mark.parametrize("consumer_of", [worker, explicit])
@@ -122,15 +134,8 @@ async def test_a_handler_that_lasts_too_long_loses_its_record(cluster: FakeClust
     cluster.share_group.lock_ms = 100
     write(cluster.log("t"), 1)
     async with worker(cluster, max_poll_interval_ms=1) as consumer:
-
-        async def handle(record: ShareRecord[Any, Any]) -> None:
-            async with asyncio.timeout(20):
-                while consumer.lock_left_ms(record):
-                    await asyncio.sleep(0.01)
-            await consumer.drain()
-
         async with asyncio.timeout(30):
-            await consumer.consume(handle, **QUICK)
+            await consumer.consume(until_it_is_lost(consumer), **QUICK)
     assert cluster.share_group.renewed == [] and len(cluster.share_group.left) == 1
 
 
@@ -139,15 +144,8 @@ async def test_where_renewals_are_rejected_each_record_is_tried_once(cluster: Fa
     cluster.share_group.may_renew = False
     write(cluster.log("t"), 3)
     async with worker(cluster) as consumer:
-
-        async def handle(record: ShareRecord[Any, Any]) -> None:
-            async with asyncio.timeout(20):
-                while consumer.lock_left_ms(record):
-                    await asyncio.sleep(0.01)
-            await consumer.drain()
-
         async with asyncio.timeout(30):
-            await consumer.consume(handle, **QUICK)
+            await consumer.consume(until_it_is_lost(consumer), **QUICK)
     assert cluster.share_group.renewed == []
 
 
@@ -280,15 +278,8 @@ async def test_a_record_that_is_lost_is_not_in_the_way_of_later_polls(cluster: F
     cluster.share_group.lock_ms = 200
     write(cluster.log("t"), 1)
     async with explicit(cluster, max_poll_interval_ms=1) as consumer:
-
-        async def handle(record: ShareRecord[Any, Any]) -> None:
-            async with asyncio.timeout(20):
-                while consumer.lock_left_ms(record):
-                    await asyncio.sleep(0.01)
-            await consumer.drain()
-
         async with asyncio.timeout(30):
-            await consumer.consume(handle, **QUICK)
+            await consumer.consume(until_it_is_lost(consumer), **QUICK)
         assert await consumer.getmany() == {}
 
 

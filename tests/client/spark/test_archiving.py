@@ -18,23 +18,13 @@ from odradek.client.errors import InvalidOption
 from odradek.client.spark import archive, table
 from odradek.pipelines import archive as pipeline
 from odradek.tests.support.clients.archive_world import World, files_in, offsets_in, whole
-from odradek.tests.support.clients.java import require_spark_java
 from odradek.tests.support.documents.command import threaded_broker
-from odradek.tests.support.spark.spark_topics import session
 from pyspark.sql import SparkSession, functions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    require_spark_java()
-    started = session(str(tmp_path_factory.mktemp("spark")))
-    yield started
-    started.stop()
 
 
 @pytest.fixture(scope="module")

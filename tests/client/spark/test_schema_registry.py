@@ -21,8 +21,6 @@ from odradek.client.schemas import Avro, JsonSchema
 from odradek.client.spark.columns import OptionError
 from odradek.client.spark.options import parse_options, parse_sink_options
 from odradek.testing import LocalKafka, LocalSchemaRegistry
-from odradek.tests.support.clients.java import require_spark_java
-from odradek.tests.support.spark.spark_topics import session
 from pyspark.sql import Row, SparkSession
 
 pytestmark = [
@@ -52,14 +50,6 @@ def kafka() -> Iterator[LocalKafka]:
 def registry(kafka: LocalKafka) -> Iterator[LocalSchemaRegistry]:
     with LocalSchemaRegistry(kafka) as registry:
         yield registry
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    require_spark_java()
-    started = session(str(tmp_path_factory.mktemp("spark")))
-    yield started
-    started.stop()
 
 
 def options(kafka: LocalKafka, registry: LocalSchemaRegistry, topic: str, **more: str) -> dict[str, str]:
