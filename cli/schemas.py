@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def list_(client: SchemaRegistry) -> None:
     Examples:
       odradek schemas list --registry http://reg:8081
     """
-    print_rows(_COLUMNS, [_row(client, each) for each in sorted(client.subjects())])
+    print_rows(_COLUMNS, _rows(client))
 
 
 @command.command(short_help="Print a schema.")
@@ -90,7 +91,7 @@ def show(client: SchemaRegistry, subject: str, number: int | None) -> None:
     click.echo(schema.text if schema.type == "PROTOBUF" else json.dumps(json.loads(schema.text), indent=2))
 
 
-@command.command(short_help="Tell whether a schema may follow the latest version.")
+@command.command(short_help="Tell whether a schema may be the next version.")
 @click.argument("subject")
 @click.argument("file", type=_FILE)
 @_type_option
@@ -145,6 +146,18 @@ def delete(client: SchemaRegistry, subject: str, number: int | None, permanent: 
     confirm(f"Delete {what}{end}", yes, "nothing was deleted")
     for each in client.delete(subject, number, permanent=permanent):
         click.echo(each)
+
+
+def _rows(client: SchemaRegistry) -> Iterator[dict[str, Any]]:
+    from ..client.errors import SchemaRegistryRefused
+
+    for subject in sorted(client.subjects()):
+        try:
+            yield _row(client, subject)
+        except SchemaRegistryRefused as error:
+            # Somebody has deleted it meanwhile.
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
 
 
 def _row(client: SchemaRegistry, subject: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ MAX_KEPT = 1_000
 # How long an answer that something does not exist holds.
 ABSENCE_S = 10.0
 _NOT_FOUND = 404
+_NOT_ALLOWED = 405
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 # A schema has at most 1 MiB, which escapes make larger.
 MAX_ANSWER_BYTES = 8 << 20
@@ -101,11 +102,6 @@ class Answers:
             self._kept.move_to_end(key)
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-
-    def drop(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._kept.clear()
 
 
 class SchemaRegistry:
@@ -202,14 +198,24 @@ class SchemaRegistry:
         With `permanent`, what was deleted before goes for good.
         """
         path = f"/subjects/{quote(subject, safe='')}" + ("" if version is None else f"/versions/{version}")
-        answer = self._door.ask("DELETE", f"{path}?permanent=true" if permanent else path)
-        self._answers.drop()
+        try:
+            answer = self._door.ask("DELETE", f"{path}?permanent=true" if permanent else path)
+        finally:
+            # It may have been done without an answer.
+            self.forget()
         return cast("list[int]", answer if isinstance(answer, list) else [answer])
 
     def why_incompatible(self, subject: str, schema: Schema) -> list[str]:
-        """Return why a schema may not follow the latest version of a subject; nothing if it may."""
-        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        answer = self._door.ask("POST", path, schema.to_json())
+        """Return why a schema may not be the next version of a subject; nothing if it may."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
+        try:
+            # With the versions that the level of the subject asks for.
+            answer = self._door.ask("POST", f"{path}?verbose=true", schema.to_json())
+        except SchemaRegistryRefused as error:
+            if error.registry_code not in (_NOT_FOUND, _NOT_ALLOWED):
+                raise
+            # Some registries compare with one version alone.
+            answer = self._door.ask("POST", f"{path}/latest?verbose=true", schema.to_json())
         return (
             [] if answer.get("is_compatible") else cast("list[str]", answer.get("messages") or ["no reason is given"])
         )
@@ -220,8 +226,8 @@ class SchemaRegistry:
         self._door.ask("PUT", path, {"compatibility": level})
 
     def forget(self) -> None:
-        """Forget all answers."""
-        self._answers.drop()
+        """Forget all answers, also those that are on their way."""
+        self._answers = Answers()
 
     # -- Parts
 
@@ -232,17 +238,18 @@ class SchemaRegistry:
             return self._thread.submit(self._ask, key, ask, seconds).result()
 
     def _ask(self, key: Any, ask: Callable[[], T], seconds: float) -> T:
+        answers = self._answers
         try:
-            return self._answers.get(key)
+            return answers.get(key)
         except KeyError:
             pass
         try:
             answer = ask()
         except SchemaRegistryRefused as error:
             if error.status == _NOT_FOUND:
-                self._answers.keep(key, error, ABSENCE_S)
+                answers.keep(key, error, ABSENCE_S)
             raise
-        self._answers.keep(key, answer, seconds)
+        answers.keep(key, answer, seconds)
         return answer
 
     def _version(self, subject: str, number: str) -> Registered:

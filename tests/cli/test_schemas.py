@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from odradek.client.schemas import SchemaRegistry
 from odradek.testing import LocalKafka
 from odradek.testing.schema_registry import LocalSchemaRegistry
 from odradek.tests.support.documents.shell import run_here
@@ -49,6 +50,27 @@ def test_schemas_are_registered_listed_shown_checked_and_deleted(registry: Local
     assert run(registry, "delete", "flights-value", "--yes") == (0, "2\n", "")
     assert run(registry, "list") == (0, "", "")
     assert run(registry, "delete", "flights-value", "--permanent", "--yes")[:2] == (0, "1\n2\n")
+
+
+def test_a_schema_is_checked_as_a_registration_is(registry: LocalSchemaRegistry, tmp_path: Path) -> None:
+    """At a transitive level with the versions before the latest, too."""
+    file = tmp_path / "next.avsc"
+    registry.register("all-value", FIRST)
+    registry.register("all-value", {**FIRST, "fields": []})
+    registry.set_compatibility("BACKWARD_TRANSITIVE", "all-value")
+    file.write_text(json.dumps({**FIRST, "fields": [{"name": "carrier", "type": "int", "default": 0}]}))
+    status, reasons, _ = run(registry, "check", "all-value", str(file))
+    assert status == 1 and "reader type: INT" in reasons
+    assert run(registry, "register", "all-value", str(file))[0] == 1
+
+
+def test_a_subject_that_goes_meanwhile_does_not_hide_the_others(
+    registry: LocalSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register("stays-value", FIRST)
+    monkeypatch.setattr(SchemaRegistry, "subjects", lambda _: ["gone-value", "stays-value"])
+    status, listed, error = run(registry, "list")
+    assert (status, error) == (0, "") and listed.startswith("stays-value\t")
 
 
 def test_what_cannot_be_done_is_said(registry: LocalSchemaRegistry, tmp_path: Path) -> None:

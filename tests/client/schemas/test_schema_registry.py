@@ -63,6 +63,53 @@ async def test_the_latest_version_is_asked_for_again_after_a_while(registry: Reg
     assert asked.count("GET /subjects/s/versions/latest") == 2
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_an_answer_from_before_a_deletion_is_not_kept(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """One that is on its way while another thread deletes, and one that was kept when no answer came."""
+    client, ask, posts = SchemaRegistry(registry.url), HttpDoor.ask, list[str]()
+
+    def late(door: HttpDoor, method: str, path: str, body: object = None) -> Any:
+        answer = ask(door, method, path, body)
+        if method == "DELETE" and not is_answered:
+            raise SchemaRegistryUnavailable("no answer")
+        if method == "POST":
+            posts.append(path)
+            if is_answered and len(posts) == 1:
+                client.delete("s")
+        return answer
+
+    def work() -> None:
+        client.register("s", Schema('"int"'))
+        if not is_answered:
+            with pytest.raises(SchemaRegistryUnavailable):
+                client.delete("s")
+        client.register("s", Schema('"int"'))
+        assert client.versions("s") == [2]
+
+    monkeypatch.setattr(HttpDoor, "ask", late)
+    await asyncio.to_thread(work)
+
+
+@pytest.mark.parametrize("code", [404, 405, 40401])
+def test_a_registry_that_compares_with_one_version_alone_is_asked_for_the_latest(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def ask(door: HttpDoor, method: str, path: str, body: object = None) -> Any:
+        if "/latest" not in path:
+            raise SchemaRegistryRefused(404, code, "there is no such path")
+        return {"is_compatible": False, "messages": ["why"]}
+
+    monkeypatch.setattr(HttpDoor, "ask", ask)
+    client = SchemaRegistry("http://127.0.0.1:1")
+    if code == 40401:
+        with pytest.raises(SchemaRegistryRefused):
+            client.why_incompatible("s", Schema('"int"'))
+    else:
+        assert client.why_incompatible("s", Schema('"int"')) == ["why"]
+
+
 async def test_a_registry_that_does_not_answer_is_passed_over(registry: Registry) -> None:
     client = SchemaRegistry(f"http://127.0.0.1:1,{registry.url}")
     assert await asyncio.to_thread(client.register, "s", Schema('"int"')) == 1
