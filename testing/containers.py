@@ -223,17 +223,24 @@ class RedpandaContainer(KafkaContainer):
         """Start broker and registry, and return once clients can connect."""
         super().start(timeout)
         if self._registry is None:
-            from .schema_registry import LocalSchemaRegistry
+            try:
+                from .schema_registry import LocalSchemaRegistry
 
-            self._registry = LocalSchemaRegistry(self.kafka)
+                port = self.ports.get(str(self.schema_registry_port)) or 0
+                self._registry = LocalSchemaRegistry(self.kafka, port=port)
+            except BaseException:
+                self.stop()
+                raise
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
         """Stop both; nothing of them stays. Idempotent."""
         registry, self._registry = self._registry, None
-        if registry is not None:
-            registry.close()
-        super().stop(force, delete_volume)
+        try:
+            if registry is not None:
+                registry.close()
+        finally:
+            super().stop(force, delete_volume)
 
     def get_schema_registry_address(self) -> str:
         """Return the URL of the registry."""

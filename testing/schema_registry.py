@@ -20,12 +20,12 @@ from .remote import Kafka
 class LocalSchemaRegistry:
     """A schema registry. `close` it at the end, or use it with `with`. Its topic is its own, and has a new name."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        """Start it over a Kafka. KafkaError where that does not answer."""
+    def __init__(self, kafka: Kafka, *, port: int = 0) -> None:
+        """Start it over a Kafka, on a free port if none is given. KafkaError where the Kafka does not answer."""
         self.topic = kafka.create_topic(f"_schemas-{uuid4().hex[:12]}", config={"cleanup.policy": "compact"})
         # Where the kit itself connects: the users of a test may see nothing of the topic.
         address = kafka._kit_address  # pyright: ignore[reportPrivateUsage]
-        self._registry = Registry(RegistryConfig(LogOptions(address, self.topic), port=0))
+        self._registry = Registry(RegistryConfig(LogOptions(address, self.topic), port=port))
         self._thread = BrokerThread(self._registry.start, self._registry.stop)
         self._thread.start()
         self.url = self._registry.url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from socket import socket
 
 import pytest
 from confluent_kafka import Producer
@@ -35,6 +36,19 @@ def test_one_of_redpanda_has_a_schema_registry() -> None:
         assert container.get_bootstrap_server() == f"{host}:{container.get_exposed_port(container.redpanda_port)}"
     with pytest.raises(Unavailable, match="does not run"):
         container.get_schema_registry_address()
+
+
+def test_one_whose_registry_does_not_start_leaves_no_broker() -> None:
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        container = RedpandaContainer().with_bind_ports(8081, port)
+        with pytest.raises(OSError, match="in use"):
+            container.start()
+    assert container.status == "exited"
+    with container:
+        assert container.get_schema_registry_address() == f"http://127.0.0.1:{port}"
 
 
 def test_a_container_starts_and_stops_and_starts_again() -> None:
