@@ -46,6 +46,7 @@ from ...protocol.messages.list_partition_reassignments import (
 from ..core import leaders
 from ..core.clock import api_result
 from ..core.cluster import Cluster
+from ..core.connection import Connection
 from ..core.descriptions import NewTopic, Reassignment
 from ..core.leaders import for_items, request_from_leaders, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
@@ -114,11 +115,13 @@ async def delete_topics(cluster: Cluster, *names: str, timeout_ms: int | None = 
     check_apart("delete_topics", names)
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
-        connection = await cluster.connection(await cluster.controller())
-        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_of(cluster, timeout_ms))
-        if connection.version_for(DeleteTopicsRequest) >= _FIRST_TOPIC_STATES:
-            request.topics = [DeleteTopicState(name=name) for name in names]
-        response = await connection.request(request, DeleteTopicsResponse)
+        def request(connection: Connection) -> DeleteTopicsRequest:
+            made = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_of(cluster, timeout_ms))
+            if connection.version_for(DeleteTopicsRequest) >= _FIRST_TOPIC_STATES:
+                made.topics = [DeleteTopicState(name=name) for name in names]
+            return made
+
+        response = await cluster.request_controller(request, DeleteTopicsResponse)
         return {
             each.name or "": _missing(each.name, each.error_code)
             or error_of(each.error_code, each.error_message, f"topic {each.name!r} was not deleted")

@@ -345,10 +345,15 @@ class Cluster:
                 if not attempts:
                     raise
 
-    async def request_controller(self, request: Message, response: type[R]) -> R:
-        """Send one request to the controller, once (in KRaft any broker, which forwards it)."""
+    async def request_controller(self, request: Message | Callable[[Connection], Message], response: type[R]) -> R:
+        """Send one request to the controller, once (in KRaft any broker, which forwards it).
+
+        Where it depends on the versions that the controller speaks, `request` makes it for the connection.
+        """
         try:
-            return await self.request(await self.controller(), request, response)
+            connection = await self.connection(await self.controller())
+            made = request if isinstance(request, Message) else request(connection)
+            return await connection.request(made, response)
         except ConnectionLost:
             # Another broker may be the controller by now.
             self.refresh_soon()

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from odradek.client.admin.topics import delete_topics
 from odradek.client.core.clock import Backoff
 from odradek.client.core.cluster import Cluster
 from odradek.client.core.connection import FETCH
@@ -17,6 +18,7 @@ from odradek.client.record import TopicPartition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
+from odradek.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
@@ -64,6 +66,27 @@ async def test_a_topic_that_is_being_made_is_waited_for() -> None:
         cluster = await reach(fake.address)
         fake.on(ApiKey.METADATA, make)
         assert len((await cluster.topic("new")).partitions) == 1
+        await cluster.close()
+
+
+@pytest.mark.parametrize("has_gone", [False, True])
+async def test_the_next_controller_is_looked_for(has_gone: bool) -> None:
+    """The one that the metadata name has gone, or says that it is not the controller any more."""
+
+    async def remove(call: Call) -> DeleteTopicsResponse:
+        assert isinstance(call.request, DeleteTopicsRequest)
+        code = ErrorCode.NONE if call.node.node_id == fake.controller else ErrorCode.NOT_CONTROLLER
+        names = [each.name for each in call.request.topics]
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(each, error_code=code) for each in names])
+
+    async with FakeCluster(nodes=2) as fake, asyncio.timeout(20):
+        fake.controller = 2
+        fake.defaults[ApiKey.DELETE_TOPICS] = remove
+        cluster = await reach(fake.address, default_api_timeout_ms=3_000)
+        fake.controller = 1
+        if has_gone:
+            await fake.nodes[2].stop()
+        await delete_topics(cluster, "t")
         await cluster.close()
 
 
