@@ -206,7 +206,8 @@ class LogDirs:
             replaced = [each.path.absolute() for each in opened if each.is_replacement]
             refuse_missing_disk(missing, known, self._ids(), replaced, [each.path for each in new])
         for data in opened:
-            if data.is_replacement:
+            # The directory of a broker that wrote no ids yet has none either. Who reads its files asks for it.
+            if data.is_replacement or not data.meta.directory_id:
                 data.take_new_id()
         self._new = []
         for each in new:

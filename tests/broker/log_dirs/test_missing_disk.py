@@ -149,3 +149,14 @@ async def test_a_new_topic_that_a_crash_cut_short_is_finished_with_a_new_directo
     more = dirs[0].with_name("d")
     # Offset 0 of the one that was lost had been given away, as the checkpoint knows: its log begins behind it.
     assert sorted(await watermarks(replace(config, log_dirs=(*config.log_dirs, str(more))))) == [-1, 1, 1, 1, 1, 1]
+
+
+async def test_a_directory_without_an_id_gets_one(config: BrokerConfig, dirs: list[Path]) -> None:
+    """Brokers that wrote no ids yet left such directories; who reads a leader's files asks whose they are."""
+    meta = checkpoints.read_meta_properties(dirs[0])
+    assert meta is not None
+    checkpoints.write_meta_properties(dirs[0], replace(meta, directory_id=""))
+    assert await watermarks(config) == [1] * 6
+    again = checkpoints.read_meta_properties(dirs[0])
+    assert again is not None
+    assert len(again.directory_id) == 22
