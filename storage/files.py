@@ -31,7 +31,8 @@ PRIVATE_MODE = 0o600
 
 # A write of so long has waited for something: ordinary ones take some microseconds, and 0.3 ms for a MiB.
 WAITED_S = 0.001
-
+# A lock file is no longer.
+_LOCK_BYTES = 128
 
 # The page cache holds a file in folios of up to this size. A read fails for all of the folio that a bad sector is in.
 FOLIO_BYTES = 2 * 1024 * 1024
@@ -79,6 +80,7 @@ class Disk:
     # Tests replace these.
     now_s: Callable[[], float] = staticmethod(time.monotonic)
     pid: Callable[[], int] = staticmethod(os.getpid)
+    boot_id: Callable[[], str] = staticmethod(system_calls.boot_id)
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
@@ -398,7 +400,8 @@ class FileRange:
 class DirectoryLock:
     """`.lock` in a data directory, held by flock until release().
 
-    A second process gets LockedError with the pid of the first.
+    Its first line tells the pid, for the LockedError of a second process. Its second line names the boot of the machine
+    in which a broker has noted that nothing is lost: what it writes since is in the page cache, if not on disk.
     """
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
@@ -408,13 +411,24 @@ class DirectoryLock:
         try:
             fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = disk.read(file, 64, 0).decode("ascii", "replace").strip()
-            raise LockedError(self.path, holder) from error
+            raise LockedError(self.path, _lines(disk, file)[0]) from error
         except OSError as error:
             raise DiskError("lock", self.path, error) from error
         self._file: File | None = file
-        disk.truncate(file, 0)
-        disk.write(file, b"pid %d\n" % disk.pid(), 0)
+        boot = _lines(disk, file)[1]
+        self.is_of_this_boot = boot == disk.boot_id()
+        self._write(boot)
+
+    def note_boot(self) -> None:
+        """Note that nothing is lost, as long as the machine runs on. Raises DiskError."""
+        if not self.is_of_this_boot:
+            self._write(self._disk.boot_id())
+            self.is_of_this_boot = True
+
+    def _write(self, boot: str) -> None:
+        assert self._file is not None
+        self._disk.truncate(self._file, 0)
+        self._disk.write(self._file, f"pid {self._disk.pid()}\n{boot}\n".encode(), 0)
 
     def fsync_all(self) -> bool:
         """Force the whole file system to disk, as Disk.fsync_all does: its file is open while the lock is held."""
@@ -425,3 +439,9 @@ class DirectoryLock:
         if self._file is not None:
             fcntl.flock(self._file.fd, fcntl.LOCK_UN)
             self._file = None
+
+
+def _lines(disk: Disk, file: File) -> tuple[str, str]:
+    """Return the two lines of a lock file, "" for each that is not there."""
+    lines = disk.read(file, _LOCK_BYTES, 0).decode("ascii", "replace").splitlines()
+    return (*lines, "", "")[0], (*lines, "", "")[1]

@@ -26,6 +26,7 @@ READ_WITH_FLAGS: Any = getattr(os, "preadv", None)
 # A file system that is mounted from elsewhere may not know F_FULLFSYNC.
 _NOT_SUPPORTED = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL)
 _MOUNTS = Path("/proc/self/mountinfo")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def read_into(fd: int, target: bytearray | memoryview, position: int) -> int:
@@ -101,6 +102,14 @@ def c_function(name: str, *, keeps_lock: bool = False) -> Callable[..., Any] | N
         return None
     library = ctypes.PyDLL(None) if keeps_lock else ctypes.CDLL(None, use_errno=True)
     return getattr(library, name, None)
+
+
+def boot_id() -> str:
+    """Return the name of this boot of the machine, which a power cut ends; "" where the system has no such name."""
+    try:
+        return _BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def mounts() -> list[str]:

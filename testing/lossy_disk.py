@@ -65,12 +65,15 @@ class LossyDisk(Disk):
         self._stable: dict[Path, Node] = {}  # the names that are on the platter
         self._changes: list[Change] = []  # the changes that turn the stable names into the live ones, in order
         self._moves: list[tuple[Path, Path]] = []  # renames of directories that no fsync has covered
+        self._boots = 1
+        self.boot_id = lambda: str(self._boots)
 
     # -- The power cut
 
     def lose(self, seed: int) -> None:
         """Cut the power: any part of the unsynced bytes may be lost."""
         with self._lock:
+            self._boots += 1
             contents, undone = self._choose(random.Random(seed))
             for path in self._live:
                 path.unlink(missing_ok=True)

@@ -4,8 +4,10 @@ A start may find that acknowledged records are gone: a directory, a segment or t
 it are damaged. ZooKeeper may still list that replica as in sync, if no controller has seen the broker go (all of them
 lost their power). Registered like this, it could be elected, and the others would give up their records for it.
 
-A broker that holds no partition at all, and has replicas by ZooKeeper, has lost its directory, or gets them from a new
-topic: it does the same.
+A replica may lack records though no file shows it: its whole directory is gone, or is an older copy, or a power cut has
+taken what no fsync had covered (the machine has booted since a stop that was not clean). The broker does the same for
+each partition that ZooKeeper assigns to it and that it does not hold, that is empty, or that such a power cut may have
+struck. A new topic's partition is one of these; that costs nothing but a place in the ISR until it has fetched.
 
 The broker writes the state itself, and tells the controller by `/isr_change_notification`, as brokers did before
 AlterPartition. The last member of an ISR stays in it: nobody is known to have more.
@@ -14,7 +16,7 @@ AlterPartition. The last member of an ISR stays in it: nobody is known to have m
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...zookeeper.operations import (
@@ -28,6 +30,7 @@ from ...zookeeper.operations import (
     read_all,
     write_all,
 )
+from ..log_dirs.data_dir import StartError
 from .znodes import (
     ISR_CHANGE_PREFIX,
     NO_LEADER,
@@ -50,7 +53,10 @@ _log = logging.getLogger(__name__)
 
 
 def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
-    """Take a broker out of the ISRs that have other members. Return the partitions that others hold in sync."""
+    """Take a broker out of the ISRs that have other members. Return the partitions that others hold in sync.
+
+    Raises StartError where a state is always changed in between.
+    """
     held_by_others: list[TopicPartition] = []
     for some in portions(places, PARTITIONS_A_TURN):
         left = some
@@ -67,19 +73,24 @@ def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[Topi
         if written:
             _log.warning("this broker has lost records and leaves the ISRs of %s", ", ".join(map(str, written)))
             yield from create(Create(ISR_CHANGE_PREFIX, encode_isr_change(written), is_sequential=True))
+        if left:
+            why = f"{left[0]} is changed all the time, and this broker, which lacks records, must leave its ISR"
+            raise StartError(f"the cluster cannot be joined: {why}: start it again")
         held_by_others += written
     return held_by_others
 
 
-def assigned_to(broker: int) -> Steps[list[TopicPartition]]:
-    """Return the partitions that have a replica on a broker."""
+def lacking(broker: int, may_lack: Callable[[str, int, bytes | None], bool]) -> Steps[list[TopicPartition]]:
+    """Return the partitions with a replica on a broker that `may_lack` records, by topic, index and the topic's id."""
     found: list[TopicPartition] = []
     for names in portions((yield from children(TOPICS)), PARTITIONS_A_TURN):
         znodes = yield from read_all(topic_path(each) for each in names)
         for name, znode in zip(names, znodes, strict=True):
             assignment = None if znode is None else sound(decode_assignment, name, znode.data)
-            partitions = {} if assignment is None else assignment.partitions
-            found += [TopicPartition(name, index) for index, each in partitions.items() if broker in each.replicas]
+            if assignment is None:
+                continue
+            mine = (index for index, each in assignment.partitions.items() if broker in each.replicas)
+            found += [TopicPartition(name, index) for index in mine if may_lack(name, index, assignment.topic_id)]
     return found
 
 

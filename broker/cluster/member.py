@@ -44,7 +44,7 @@ from .auto_creation import AutoCreation
 from .config_watch import ConfigWatch
 from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
-from .lost_records import assigned_to, leave_isrs
+from .lost_records import lacking, leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, share_secret, take_broker_id
@@ -244,7 +244,7 @@ class Member:
             await parts.security.adopt(parts.metadata)
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
-            await self._take_number(registration, patience_s)
+            await self._take_number(registration, patience_s, is_start=True)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
         except KafkaError as error:
@@ -269,20 +269,23 @@ class Member:
             if await run(adopt_topic(topic.name, topic.id, topic.partitions, topic.configs, self.broker_id, epoch)):
                 _log.info("topic %s of this data directory is now the cluster's", topic.name)
 
-    async def _take_number(self, registration: Registration, patience_s: float = math.inf) -> None:
+    async def _take_number(
+        self, registration: Registration, patience_s: float = math.inf, *, is_start: bool = False
+    ) -> None:
         """Register. An earlier session of this broker is waited for until it has expired.
 
         Raises StartError where another broker has the number, or that session outlives `patience_s`.
         """
         run, path = self.zookeeper.run, broker_path(self.broker_id)
         deadline = asyncio.get_running_loop().time() + patience_s
-        has_lost_all = not self._parts.metadata.topics
         while True:
             self._own_znode_changed.clear()
             # Not while another broker has the number: the replicas are its own.
-            if has_lost_all and await run(read(path)) is None:
-                await run(leave_isrs(self.broker_id, await run(assigned_to(self.broker_id))))
-                has_lost_all = False
+            if is_start and await run(read(path)) is None:
+                topics = self._parts.topics
+                await run(leave_isrs(self.broker_id, await run(lacking(self.broker_id, topics.may_lack_records))))
+                topics.note_boot()
+                is_start = False
             outcome = await run(register(registration, self.zookeeper.session_id))
             if isinstance(outcome, Registered):
                 break

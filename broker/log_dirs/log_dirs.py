@@ -61,6 +61,11 @@ class LogDir:
         """Force every file here to disk in one call. Return False where each needs its own."""
         return self.data is not None and self.data.fsync_all()
 
+    @property
+    def may_have_lost(self) -> bool:
+        """Whether a power cut may have taken records that no fsync has covered."""
+        return self.data is not None and self.data.may_have_lost
+
     def take_known(self, name: str) -> KnownLog | None:
         """Return what the last stop knew of the log in the directory `name`, once: a start needs it no longer."""
         return self.data.known_logs.pop(name, None) if self.data is not None else None
@@ -308,6 +313,14 @@ class LogDirs:
                 each.data.mark_clean({name: log for name, log in known if log is not None}, end)
         if self.metadata.path.absolute() not in self._by_path:
             self.metadata.mark_clean({}, journal)
+
+    def note_boot(self) -> None:
+        """Note that no record is lost that others have: a start in the same boot of the machine need not ask."""
+        for data in (self.metadata, *(each.data for each in self.online if each.data is not None)):
+            try:
+                data.note_boot()
+            except StorageError as error:
+                _log.warning("%s: after a crash this broker leaves its ISRs before it starts", error.message)
 
     def close(self) -> None:
         """Release the locks."""

@@ -74,6 +74,25 @@ class ClusterTopics(Topics):
         """Return whether records can be appended to a partition, as far as its data directory is concerned."""
         return not self._dirs.of(partition.log).is_full
 
+    def may_lack_records(self, name: str, index: int, topic_id: bytes | None) -> bool:
+        """Return whether this broker may not have what others have of a partition that is assigned to it.
+
+        It does not hold it, as after the loss of its directory, or holds no record, or was struck by a power cut.
+        """
+        topic = self.get(name)
+        if topic is None or not self.is_noted(name, index, topic_id):
+            return True
+        partition = topic.partitions[index]
+        if not partition.is_online:
+            return False
+        log = partition.log
+        is_struck = self._dirs.of(log).may_have_lost and not self.requires_fsync((name, index))
+        return is_struck or log.log_start_offset == log.log_end_offset
+
+    def note_boot(self) -> None:
+        """Note that what may be lacking here is left to others, and that this boot of the machine loses nothing."""
+        self._dirs.note_boot()
+
     def is_led_elsewhere(self, name: str, index: int) -> bool:
         return self._leader_of(name, index) not in (None, self._config.node_id)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.cluster.lost_records import assigned_to, leave_isrs
+from odradek.broker.cluster.lost_records import MAX_TRIES, lacking, leave_isrs
 from odradek.broker.cluster.znodes import (
     ISR_CHANGES,
     Assignment,
@@ -27,7 +29,9 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.broker.log_dirs.data_dir import StartError
+from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.partition import Partition
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT, write_partition_metadata
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
@@ -57,14 +61,52 @@ async def write_state(broker: Broker, leader: int, isr: tuple[int, ...]) -> None
     assert await member(broker).zookeeper.run(write(Put(state_path(PLACE), encode_state(wanted)))) is None
 
 
-@pytest.mark.parametrize(("lost", "fails_first"), [("t-0", False), ("t-0", True), ("", False), ("", True)])
-async def test_a_broker_without_its_records_waits_for_one_that_has_them(
-    cluster: Members, lost: str, fails_first: bool
-) -> None:
-    """It has lost a directory of its log, or all.
+def lose_log(directory: Path) -> None:
+    shutil.rmtree(directory / "t-0")
 
-    Also one whose first start ends after its logs are open: that start alone can see that records are missing.
-    """
+
+def lose_all(directory: Path) -> None:
+    shutil.rmtree(directory)
+
+
+def lose_journal_and_log(directory: Path) -> None:
+    """As a directory of an hour ago, when the topic was not yet there."""
+    shutil.rmtree(directory / "t-0")
+    for each in (directory / CLEAN_SHUTDOWN, *directory.glob("metadata*")):
+        each.unlink()
+
+
+def lose_topic(directory: Path) -> None:
+    """As a directory of an hour ago, when an earlier topic had this name."""
+    old = Metadata(directory)
+    old.put_topic(replace(old.topics["t"], id=bytes(16)))
+    old.close()
+    write_partition_metadata(directory / "t-0", bytes(16))
+
+
+def lose_records(directory: Path, kept: float = 0.0) -> None:
+    """As a power cut, after which a start has ended before it could leave the ISRs."""
+    for name in (RECOVERY_POINT, CLEAN_SHUTDOWN):
+        (directory / name).unlink()
+    (log,) = (directory / "t-0").glob("*.log")
+    os.truncate(log, int(log.stat().st_size * kept))
+
+
+def lose_last_records(directory: Path) -> None:
+    """As a power cut between two batches."""
+    lose_records(directory, kept=0.5)
+    (directory / ".lock").write_text("pid 1\nan earlier boot\n")
+
+
+LOSSES = (lose_log, lose_all, lose_journal_and_log, lose_topic, lose_records, lose_last_records)
+
+
+@pytest.mark.parametrize("fails_first", [False, True])
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_a_broker_without_its_records_waits_for_one_that_has_them(
+    cluster: Members, lose: Callable[[Path], None], fails_first: bool
+) -> None:
+    """Also one whose first start ends after its logs are open: that start alone may see that records are missing."""
     first, second = await cluster.start(1), await cluster.start(2)
     raw = await cluster.raw(first)
     assert (await raw.create_topic("t", 1, 2)).error_code == 0
@@ -81,7 +123,7 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(
     await until(lambda: set(replicas.view.brokers) == {3})
     # As after a power cut of all: no controller has seen them go.
     await write_state(witness, 1, (1, 2))
-    shutil.rmtree(Path(first.config.data_dir) / lost)
+    lose(Path(first.config.data_dir))
     if fails_first:
         with pytest.raises(StartError, match="in use"):
             await cluster.start(1, listeners=(f"PLAINTEXT://{witness.address}",))
@@ -128,12 +170,21 @@ def test_a_state_that_is_written_meanwhile_is_read_again() -> None:
     assert state_of(zookeeper) == LeaderAndIsr(-1, 4, (3,), 7)
 
 
+def test_a_state_that_is_always_written_meanwhile_ends_the_start() -> None:
+    """A member that stayed in the ISR could be elected."""
+    zookeeper = with_state(LeaderAndIsr(1, 3, (1, 2, 3), 7))
+    other = encode_state(LeaderAndIsr(1, 3, (1, 3), 7))
+    with pytest.raises(StartError, match="all the time"):
+        run(zookeeper, leave_isrs(1, [PLACE]), lambda: zookeeper.put_by_hand(state_path(PLACE), other), MAX_TRIES)
+
+
 def test_a_member_without_a_directory_finds_its_replicas() -> None:
     zookeeper = with_state(LeaderAndIsr(2, 3, (2, 1), 7))
     assignment = Assignment(None, {0: Replicas((1, 2)), 1: Replicas((2, 3))})
     zookeeper.put_by_hand(topic_path("t"), encode_assignment(assignment))
     zookeeper.make(topic_path("damaged"), b"{")
-    assert run(zookeeper, assigned_to(1)) == [PLACE]
+    assert run(zookeeper, lacking(1, lambda *_: True)) == [PLACE]
+    assert run(zookeeper, lacking(1, lambda *_: False)) == []
 
 
 def with_state(state: LeaderAndIsr) -> FakeZookeeper:
@@ -148,14 +199,17 @@ def state_of(zookeeper: FakeZookeeper) -> LeaderAndIsr:
     return decode_state(PLACE, zookeeper.get(state_path(PLACE)), 0)
 
 
-def run(zookeeper: FakeZookeeper, steps: Steps[Any], before_write: Callable[[], None] = lambda: None) -> Any:
+def run(
+    zookeeper: FakeZookeeper, steps: Steps[Any], before_write: Callable[[], None] = lambda: None, times: int = 1
+) -> Any:
     session, outcome = zookeeper.connect(), None
     try:
         while True:
             operation = steps.send(outcome)
             if isinstance(operation, WriteAll):
-                before_write()
-                before_write = lambda: None  # noqa: E731
+                if times > 0:
+                    before_write()
+                times -= 1
             outcome = zookeeper.run(session, operation)
     except StopIteration as end:
         return end.value
