@@ -268,7 +268,7 @@ class Archiver:
         while True:
             once = Once(self._catalog, self.options.commit_timeout_s)
             try:
-                commit_files(table, once, [each.path for each in work.files], text)
+                commit_files(table, once, [each.path for each in work.files], {STATE_KEY: text})
                 self.commits += 1
                 self.sequence_number = table.metadata.last_sequence_number
                 return True
@@ -284,12 +284,13 @@ class Archiver:
                 self.uncertain_answers += once.uncertain
 
 
-def commit_files(table: Any, once: Once, paths: list[str], state: str) -> None:
-    """Append files to a table with their state, in one commit. Raises Moved, CommitUncertain."""
+def commit_files(table: Any, once: Once, paths: list[str], entries: Mapping[str, str]) -> None:
+    """Append files to a table in one commit with entries, which are its state. Raises Moved, CommitUncertain."""
     table.catalog = once
     with OnceMade(table) as transaction:
-        transaction.set_properties({STATE_KEY: state})
-        transaction.add_files(paths, snapshot_properties={STATE_KEY: state}, check_duplicate_files=False)
+        if entries:
+            transaction.set_properties(dict(entries))
+        transaction.add_files(paths, snapshot_properties=dict(entries), check_duplicate_files=False)
 
 
 def _after(before: State, work: Work, run: str) -> State:

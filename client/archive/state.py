@@ -87,7 +87,7 @@ def state_of(table: Any) -> State:
     """Return the state of a table. Raises ArchiveError where the metadata leave it open."""
     metadata = table.metadata
     for snapshot in ancestors(metadata):
-        text = _in_summary(snapshot)
+        text = in_summary(snapshot)
         if text is not None:
             return _parsed(text, metadata)
     text = metadata.properties.get(STATE_KEY)
@@ -148,12 +148,13 @@ def _number(bound: bytes) -> int:
     return int.from_bytes(bound, "little", signed=True)
 
 
-def _in_summary(snapshot: Any) -> str | None:
-    return None if snapshot.summary is None else snapshot.summary.additional_properties.get(STATE_KEY)
+def in_summary(snapshot: Any, key: str = STATE_KEY) -> str | None:
+    """Return an entry of a snapshot's summary."""
+    return None if snapshot.summary is None else snapshot.summary.additional_properties.get(key)
 
 
 def _commit_of(snapshot: Any, metadata: Any) -> str | None:
-    text = _in_summary(snapshot)
+    text = in_summary(snapshot)
     return None if text is None else _parsed(text, metadata).commit
 
 

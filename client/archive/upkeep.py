@@ -26,8 +26,10 @@ from .data_files import DataFile, files_of
 from .layout import arrow_schema, data_folder, projected
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
 from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
+from .row_files import batch_of
+from .row_tables import last_batch
 from .run import Archiver
-from .state import STATE_KEY, State, state_of
+from .state import STATE_KEY, TOPIC_KEY, state_of
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +48,17 @@ _COMMITS = 25
 
 def keep_up(archiver: Archiver) -> None:
     """Compact and expire after each so many commits of a table: between its commits, so that none conflicts."""
-    if archiver.sequence_number % _COMMITS == 0:
+    if is_due(archiver.sequence_number):
         metadata = archiver.catalog.load_table(archiver.name).metadata
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
             compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
         expire(archiver.catalog, archiver.name)
+
+
+def is_due(sequence_number: int) -> bool:
+    """Tell whether upkeep follows the commit of this number."""
+    return sequence_number % _COMMITS == 0
 
 
 # -- Compaction
@@ -145,7 +152,7 @@ def expire(
 ) -> tuple[int, int]:  # fmt: skip
     """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files."""
     table = catalog.load_table(name)
-    state = state_of(table)
+    _past(table)  # before anything goes, the state can be read
     old = _old(table.metadata, now_ms() - keep_ms, keep_snapshots)
     before = _metadata_files(table, old)
     if old:
@@ -155,7 +162,7 @@ def expire(
     gone = [each for each in before if each not in left]
     used = _named(table, left)
     was_named = _named(table, {each: before[each] for each in gone})
-    paths = {*(was_named - used), *gone, *_left_over(table, state, used)}
+    paths = {*(was_named - used), *gone, *_left_over(table, used)}
     for path in paths:
         with suppress(FileNotFoundError):
             table.io.delete(path)
@@ -197,17 +204,27 @@ def _named(table: Any, files: dict[str, Any]) -> set[str]:
     }
 
 
-def _left_over(table: Any, state: State, used: set[str]) -> Iterator[str]:
-    """Yield data files of archivers that no snapshot names, and that no commit can name any more."""
-    head = table.metadata.current_snapshot_id
-    known = {path.rpartition("/")[2] for path in used}
-    for path in _listed(table):
-        name, base = parsed_name(path), base_of(path)
-        if path.rpartition("/")[2] in known or (name is None and base is None):
-            continue
-        is_past = base != head if name is None else state.offsets.get(name.partition, 0) > name.begin
-        if is_past:
-            yield path
+def _past(table: Any) -> Callable[[str], bool]:
+    """Return what tells of a file, by its name, that no commit can name it any more."""
+    metadata = table.metadata
+    offsets = state_of(table).offsets if TOPIC_KEY in metadata.properties else {}
+
+    def is_past(path: str) -> bool:
+        name, base, batch = parsed_name(path), base_of(path), batch_of(path)
+        if name is not None:
+            return offsets.get(name.partition, 0) > name.begin
+        if batch is not None:
+            last = last_batch(metadata, batch.query_id)
+            return last is not None and last >= batch.number
+        return base is not None and base != metadata.current_snapshot_id
+
+    return is_past
+
+
+def _left_over(table: Any, used: set[str]) -> Iterator[str]:
+    """Yield data files of ours that no snapshot names, and that no commit can name any more."""
+    is_past, known = _past(table), {path.rpartition("/")[2] for path in used}
+    return (path for path in _listed(table) if path.rpartition("/")[2] not in known and is_past(path))
 
 
 def _listed(table: Any) -> Iterator[str]:

@@ -79,6 +79,7 @@ TAKERS = {
     "batch": "Spark's batch reads",
     "stream": "Spark's streaming reads",
     "sink": "Spark's writes",
+    "tables": "Spark's writes to tables",
 }
 _ALL = "admin producer consumer share simple connector source sink"
 _WRITES = "producer sink"
@@ -235,7 +236,7 @@ _SPARK_ROWS = (
     Option("maxRecordsPerPartition", _COUNT, None, "source", "how many offsets of a task, at most"),
     Option("kafkaConsumer.pollTimeoutMs", Number(1, DAY_MS), 120_000, "source", "how long a task waits for the broker"),
     Option("arrowBatchRows", Number(1, 1_000_000), 32_768, "source", "the most rows of an Arrow batch"),
-    Option("strictOptions", SWITCH, False, "source sink", "whether an unknown option is an error"),
+    Option("strictOptions", SWITCH, False, "source sink tables", "whether an unknown option is an error"),
     Option("partitions", ANY_TEXT, None, "source", "the partitions to read, by number"),
     Option("path", _PATHS, "fetch", "source", "from the broker, or from its files"),
     Option("valueFormat", FORMATS, None, "source sink", "how values become bytes"),
@@ -272,7 +273,11 @@ _SPARK_ROWS = (
     Option("topic", ANY_TEXT, None, "sink", "the topic of all rows"),
     Option("timestampColumn", ANY_TEXT, None, "sink", "the column with the timestamps"),
     Option("transactional", Choice(("auto", "required", "never")), "auto", "sink", "whether a batch is a transaction"),
-    Option("checkpointLocation", ANY_TEXT, None, "sink", "Spark's own"),
+    Option("checkpointLocation", ANY_TEXT, None, "sink tables", "Spark's own"),
+    Option("to", ANY_TEXT, None, "tables", "a directory, an object store, or iceberg://CATALOG"),
+    Option("catalogDb", ANY_TEXT, None, "tables", "the catalog's file of SQLite, for an object store"),
+    Option("table", ANY_TEXT, None, "tables", "the table, with its namespace"),
+    Option("partitionBy", ANY_TEXT, None, "tables", "day(COLUMN): how a new table is partitioned"),
 )  # fmt: skip
 # What Spark calls without `kafka.`.
 SPARK_OPTIONS = {each.name: each for each in _SPARK_ROWS}

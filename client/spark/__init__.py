@@ -3,6 +3,7 @@
     source   what Spark calls               options, option_texts, columns   the options and schema of users, checked
     plan     driver: options -> ranges      rows                        task: a range -> Arrow batches, typed
     sink     task: rows -> records          ../arrow                    reads topics; no Spark in it
+    table_sink   rows -> tables of Iceberg, the format `odradek-archive`
     archiving   archives by Spark, and a topic with its archive as one DataFrame
 
 Heavy packages load late: `source` imports pyspark; `rows` imports pyarrow, in tasks only.

@@ -360,3 +360,12 @@ def _check_producer(producer: Mapping[str, Any], security: SecurityArguments) ->
     except InvalidOption as error:
         # The producer says `linger_ms` where a user of Spark has written `kafka.linger.ms`.
         raise OptionError("kafka.*", in_words_of_kafka(error.message, "kafka.")) from None
+
+
+def reject_mode(overwrite: bool, *, is_stream: bool) -> None:
+    """Raise OptionError for a mode that is not append. Spark itself rejects those that reach no Python sink."""
+    if overwrite and is_stream:
+        why = "complete is not supported, because it replaces what was written: use outputMode('append')"
+        raise OptionError("outputMode", why)
+    if overwrite:
+        raise OptionError("mode", "overwrite is not supported: records are appended to topics; use mode('append')")

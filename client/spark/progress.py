@@ -31,8 +31,8 @@ from ..core.option_values import Address
 from ..errors import KafkaError, raise_error
 from .options import SourceOptions
 
-# The name of the query's id among the local properties of a task.
-QUERY_ID = "sql.streaming.queryId"
+# The names of the query's id and of the batch's number among the local properties of a task.
+QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 # How long the thread waits for a connection, for a response, and for a commit with all that is tried again.
 WITHIN_MS = 5_000
 # How long a task waits at its end for a commit that is under way: the rows of a small batch come sooner than it.

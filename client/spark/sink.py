@@ -272,12 +272,3 @@ def _binary(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpt
         return batch.column(name)
     pyarrow: Any = import_module("pyarrow")
     return pyarrow.array(_bytes(batch, name, columns, options), pyarrow.binary())
-
-
-def reject_mode(overwrite: bool, *, is_stream: bool) -> None:
-    """Raise OptionError for a mode that is not append. Spark itself rejects those that reach no Python sink."""
-    if overwrite and is_stream:
-        why = "complete is not supported, because it replaces what was written: use outputMode('append')"
-        raise OptionError("outputMode", why)
-    if overwrite:
-        raise OptionError("mode", "overwrite is not supported: records are appended to topics; use mode('append')")

@@ -27,17 +27,16 @@ from ..core.security import SecurityOptions
 from ..errors import UnsupportedVersion
 from ..producer.transaction_requests import OpenTransaction, QueryBatches, has_query_batches
 from .columns import OptionError
-from .options import SinkOptions, parse_sink_options
-from .progress import QUERY_ID
-from .sink import SinkColumns, columns_of_rows, in_thread, reached, reject_mode, send, started, write
+from .options import SinkOptions, parse_sink_options, reject_mode
+from .progress import BATCH_ID, QUERY_ID
+from .sink import SinkColumns, columns_of_rows, in_thread, reached, send, started, write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .sink import ArrowBatch
 
-# Local properties of Spark's jobs beside QUERY_ID: the batch of a stream, and its run, which is the group of its jobs.
-BATCH_ID = "streaming.sql.batchId"
+# The run of a stream among the local properties of a task: it is the group of its jobs.
 RUN_ID = "spark.jobGroup.id"
 
 # Whether this process has said that rows are written at least once.

@@ -45,11 +45,14 @@ def test_the_module_is_in_what_is_built_and_in_its_record(
     with zipfile.ZipFile(tmp_path / "built.whl") as wheel:
         assert wheel.testzip() is None
         assert wheel.read("odradek/__init__.py") == b"x = 1\n"
-        text = wheel.read("pyspark_odradek.py")
+        texts = {name: wheel.read(name) for name in ("pyspark_odradek.py", "pyspark_odradek_archive.py")}
         record = list(csv.reader(io.StringIO(wheel.read("odradek-1.dist-info/RECORD").decode())))
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+    digests = {
+        name: base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+        for name, text in texts.items()
+    }
     assert record == [
-        ["pyspark_odradek.py", f"sha256={digest}", str(len(text))],
+        *([name, f"sha256={digests[name]}", str(len(text))] for name, text in texts.items()),
         ["odradek/__init__.py", "", ""],
         ["odradek-1.dist-info/RECORD", "", ""],
     ]
@@ -92,9 +95,10 @@ def test_a_build_leaves_nothing_in_the_clone(
 
 def test_spark_finds_the_module_as_it_looks_for_it() -> None:
     """In the environment of the tests: it must be installed by our own build, editable or not."""
-    code = "import pkgutil; print('pyspark_odradek' in {found.name for found in pkgutil.iter_modules()})"
+    code = "import pkgutil; print(*(each.name for each in pkgutil.iter_modules() if each.name.startswith('pyspark_')))"
     found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "True", "install again: pip install --editable ."
+    names = set(found.stdout.split())
+    assert {"pyspark_odradek", "pyspark_odradek_archive"} <= names, "install again: pip install --editable ."
 
 
 def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:

@@ -256,7 +256,7 @@ def listed(part: str) -> set[str]:
 def test_the_page_lists_every_option_that_acts() -> None:
     reads, writes = PAGE.split("\n## Writes\n")
     security = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
-    for part, takers in ((reads, ("source", "batch", "stream")), (writes, ("sink",))):
+    for part, takers in ((reads, ("source", "batch", "stream")), (writes, ("sink", "tables"))):
         acting = {name for name, row in NAMES.items() if row.is_of(*takers) and not name.startswith(security)}
         assert acting <= listed(part)
     assert "kafka.security.protocol" in PAGE

@@ -7,7 +7,7 @@ once. At the end the table holds the topic.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,8 +38,8 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed_at(step: int) -> Iterator[None]:
-    """End the program at this step, counted over all of STEPS and the catalog's commits."""
+def killed_at(step: int, steps: Sequence[tuple[Any, str]] = STEPS) -> Iterator[None]:
+    """End the program at this step, counted over both sides of all these calls."""
     left = [step]
 
     def passed() -> None:
@@ -56,7 +56,7 @@ def killed_at(step: int) -> Iterator[None]:
 
         return inner
 
-    before = [(owner, name, getattr(owner, name)) for owner, name in STEPS]
+    before = [(owner, name, getattr(owner, name)) for owner, name in steps]
     try:
         for owner, name, call in before:
             setattr(owner, name, watched(call))

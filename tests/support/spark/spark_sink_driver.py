@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.spark import sink, writers
 from odradek.client.spark.options import SinkOptions
+from odradek.client.spark.progress import BATCH_ID
 from odradek.client.spark.source import OdradekSource
-from odradek.client.spark.writers import BATCH_ID, StreamWriter
+from odradek.client.spark.writers import StreamWriter
 from odradek.tests.support.brokers.pause_points import reach
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
