@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .errors import CliError
-from .profiles import FILE_VARIABLE
+from .profile_file import FILE_VARIABLE
 
 log = logging.getLogger("odradek.broker")
 

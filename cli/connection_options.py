@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from . import profiles
+from . import profile_file
 from .broker_address import ADDRESS_VARIABLE, DEFAULT_ADDRESS, BadAddress, split_addresses
 
 PROFILE_VARIABLE = "ODRADEK_PROFILE"
@@ -111,15 +111,15 @@ def _configs(clients: tuple[str, ...]) -> Decorator:
 
 def _note_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
     if name is not None:
-        context.meta[_PROFILE] = profiles.load().get(name)
+        context.meta[_PROFILE] = profile_file.load().get(name)
 
 
-def _chosen_profile(context: click.Context) -> profiles.Profile | None:
+def _chosen_profile(context: click.Context) -> profile_file.Profile | None:
     """Return the profile of --profile, of ODRADEK_PROFILE, or the current one; None if there is none."""
     if _PROFILE in context.meta:
         return context.meta[_PROFILE]
     name = os.environ.get(PROFILE_VARIABLE)
-    known = profiles.load()
+    known = profile_file.load()
     return known.get(name) if name else known.current_profile
 
 

@@ -21,7 +21,7 @@ from ..broker.log_dirs.partition_dirs import partition_of
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
 from ..storage.backup import MANIFEST, Entry, checked, read_manifest
-from ..storage.backup_places import BackupError, Place, place_of
+from ..storage.backup_places import BackupError, BackupPlace, place_of
 from ..storage.errors import DamagedFile, DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
@@ -106,7 +106,7 @@ def _verify_backup(url: str, repairs: bool) -> None:
         sys.exit(1)
 
 
-def _verify_file(place: Place, entry: Entry, folder: Path, progress: Progress) -> Iterator[Finding]:
+def _verify_file(place: BackupPlace, entry: Entry, folder: Path, progress: Progress) -> Iterator[Finding]:
     copy = folder / Path(entry.path).name
     try:
         with copy.open("wb") as file:

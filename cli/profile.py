@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from . import profiles
+from . import profile_file
 from .client_configs import KINDS, check
 from .confirmation import confirm
 from .errors import CliError
@@ -50,10 +50,10 @@ def set_(name: str, pairs: tuple[str, ...], file: str | None, deleted: tuple[str
     if not configs and not deleted:
         raise click.UsageError("say what: NAME=VALUE, --file or --delete")
     for key, value in configs.items():
-        if key != profiles.ADDRESS_CONFIG:
+        if key != profile_file.ADDRESS_CONFIG:
             check(key, value, KINDS, "profile set")
-    known = profiles.load()
-    profile = known.by_name.setdefault(name, profiles.Profile(name))
+    known = profile_file.load()
+    profile = known.by_name.setdefault(name, profile_file.Profile(name))
     for key in deleted:
         if profile.configs.pop(key, None) is None:
             raise CliError(f"profile {name!r} has no config {key}; `odradek profile show {name}` prints what it has")
@@ -80,7 +80,7 @@ def list_() -> None:
       odradek profile list
       odradek profile list --json
     """
-    known = profiles.load()
+    known = profile_file.load()
     rows = ((name, profile.address, name == known.current) for name, profile in sorted(known.by_name.items()))
     print_rows(("profile", "bootstrap_servers", "current"), rows)
 
@@ -96,7 +96,7 @@ def show(name: str | None) -> None:
       odradek profile show
       odradek profile show staging --json
     """
-    known = profiles.load()
+    known = profile_file.load()
     chosen = known.get(name) if name is not None else known.current_profile
     if chosen is None:
         raise CliError("no profile is current: name one, or choose one with `odradek profile use NAME`")
@@ -121,7 +121,7 @@ def use(name: str | None, none: bool) -> None:
     """
     if none == (name is not None):
         raise click.UsageError("give a NAME, or --none")
-    known = profiles.load()
+    known = profile_file.load()
     known.current = None if name is None else known.get(name).name
     known.save()
 
@@ -136,7 +136,7 @@ def delete(name: str, yes: bool) -> None:
     Examples:
       odradek profile delete staging --yes
     """
-    known = profiles.load()
+    known = profile_file.load()
     known.get(name)
     confirm(f"Delete profile {name}?", yes, "nothing was deleted")
     del known.by_name[name]

@@ -29,7 +29,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
-from .backup_places import CHUNK_BYTES, PRIVATE_DIRECTORY, SECURE_SUFFIX, BackupError, Directory, Place, place_of
+from .backup_places import CHUNK_BYTES, PRIVATE_DIRECTORY, SECURE_SUFFIX, BackupError, BackupPlace, Directory, place_of
 from .errors import disk_errors
 from .files import DISK
 from .held_files import Held
@@ -149,7 +149,7 @@ def _write(
     return len(entries)
 
 
-def _make_parents(place: Place, path: str, directories: Sequence[Path], modes: dict[str, int]) -> None:
+def _make_parents(place: BackupPlace, path: str, directories: Sequence[Path], modes: dict[str, int]) -> None:
     """Make the directories above a file of a backup as they are in the data directories, and note their modes."""
     for parent in [str(each) for each in PurePosixPath(path).parents][-2::-1]:
         if f"{parent}/" not in modes:
@@ -254,7 +254,7 @@ def _new_directory(target: Path) -> Path:
     return found
 
 
-def checked(place: Place, entry: Entry, progress: Callable[[int], None]) -> Iterator[bytes]:
+def checked(place: BackupPlace, entry: Entry, progress: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the bytes of a file of a backup. Raises BackupError at the end if they are not those of the manifest."""
     sums = _Sums(progress)
     yield from sums.of(place.read(entry.path))
@@ -263,7 +263,7 @@ def checked(place: Place, entry: Entry, progress: Callable[[int], None]) -> Iter
         raise BackupError(f"{place}/{entry.path} is damaged: {found}")
 
 
-def _stat_of(place: Place, entry: Entry) -> Path | None:
+def _stat_of(place: BackupPlace, entry: Entry) -> Path | None:
     return place.path / entry.path if isinstance(place, Directory) else None
 
 
@@ -293,7 +293,7 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
     return count, entries
 
 
-def _manifest(place: Place) -> Any:
+def _manifest(place: BackupPlace) -> Any:
     return json.loads(b"".join(place.read(MANIFEST)))
 
 

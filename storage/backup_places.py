@@ -42,7 +42,7 @@ class BackupError(StorageError):
     """A backup or a restore cannot be done; the text says why."""
 
 
-class Place(Protocol):
+class BackupPlace(Protocol):
     """The files of one backup. Its methods raise DiskError, BackupError."""
 
     def check_new(self, but: str) -> None:
@@ -66,7 +66,7 @@ class Place(Protocol):
         ...
 
 
-def place_of(target: str | Path) -> Place:
+def place_of(target: str | Path) -> BackupPlace:
     """Return the place that a path or a URL names. Raises BackupError."""
     return ObjectStore(str(target)) if "://" in str(target) else Directory(Path(target))
 
@@ -199,7 +199,7 @@ def _remedy(text: str) -> str:
     return f"; {found}" if found else ""
 
 
-def _not_new(place: Place, whole: bool) -> BackupError:
+def _not_new(place: BackupPlace, whole: bool) -> BackupError:
     why = "exists" if whole else "is not empty, and no whole backup: delete it if it was one"
     return BackupError(f"{place} {why}; give the backup a directory of its own")
 

@@ -56,7 +56,7 @@ FOLLOWS = re.compile(r"odradek (consume (?!.*(--until-end|-e |-n |-c |--max ))|.
 
 
 @dataclass(frozen=True)
-class Place:
+class Directories:
     """A folder with a stopped broker's directory and a Kafka's, a running broker, and one of another cluster."""
 
     folder: Path
@@ -74,7 +74,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directories]:
     folder = tmp_path_factory.mktemp("documents")
     with threaded_broker(folder / "odradek-data") as broker:
         fill(broker, ("flights",))
@@ -87,11 +87,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     has_acls = {"authorizer_class_name": AUTHORIZERS[0], "super_users": "User:ANONYMOUS"}
     running = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6, **has_acls)
     with Broker(running) as broker, threaded_broker(folder / "other") as other:
-        yield Place(folder, broker, other)
+        yield Directories(folder, broker, other)
 
 
 @pytest.fixture(autouse=True)
-def in_place(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_place(place: Directories, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place.folder)
     monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", place.broker.address)
     monkeypatch.setenv("ODRADEK_CONFIG", str(place.folder / "profiles.toml"))
@@ -154,7 +154,7 @@ def test_the_pages_with_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=test_docs.name_of)
-def test_the_commands_of_a_page_run_in_their_order(path: Path, place: Place) -> None:
+def test_the_commands_of_a_page_run_in_their_order(path: Path, place: Directories) -> None:
     prepare(path.stem, place)
     for each in shown(path):
         if any(words in each.line for words in SERVES):
@@ -180,7 +180,7 @@ def expect(line: str, ended: Ended) -> None:
     assert "Traceback" not in ended.err, (line, ended)
 
 
-def prepare(page: str, place: Place) -> None:
+def prepare(page: str, place: Directories) -> None:
     """What the reader of a page has already."""
     if page == "admin":
         return  # it begins with the topics that it uses
@@ -282,7 +282,7 @@ def test_the_table_has_what_people_know() -> None:
 
 
 @pytest.mark.parametrize("line", TABLE)
-def test_each_line_of_the_table_runs_and_prints_what_it_should(line: str, place: Place) -> None:
+def test_each_line_of_the_table_runs_and_prints_what_it_should(line: str, place: Directories) -> None:
     # What the lines before have written must not be read by this one.
     place.run("odradek topics delete t --yes")
     if not line.startswith("odradek topics create"):

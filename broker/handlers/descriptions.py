@@ -43,7 +43,7 @@ from ..services import Services
 from ..threads import Work
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill, keeper
-from .metadata import controller_id, live_brokers
+from .reachable_brokers import controller_id, live_brokers
 
 if TYPE_CHECKING:
     from ..share_partitions.led_partitions import InFlight

@@ -45,7 +45,7 @@ from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession,
 from ..topics.partition import Partition
 from ..topics.partition_state import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END
 from ..turns import LargeResponse, keeper
-from .metadata import current_leader, tell_address
+from .reachable_brokers import current_leader, tell_address
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted

@@ -39,7 +39,7 @@ from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, ColdLog, LargeBatch
 from ..turns import keeper
-from .metadata import current_leader, tell_address
+from .reachable_brokers import current_leader, tell_address
 
 if TYPE_CHECKING:
     from ..services import Services

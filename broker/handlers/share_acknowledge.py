@@ -20,15 +20,15 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ..coordination.modern.state import Place
 from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services
-from ..share_partitions.led_partitions import Place
 from ..share_partitions.machine import Acknowledgement, AcknowledgeType
 from ..share_partitions.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..turns import keeper
-from .metadata import current_leader, tell_address
+from .reachable_brokers import current_leader, tell_address
 
 FIRST_WITH_RENEWALS = 2
 # As long as the text of a UUID.
@@ -56,8 +56,8 @@ def handle(
     session = services.share_leader.sessions.go_on(*member, request.share_session_epoch)
 
     async def respond() -> ShareAcknowledgeResponse:
-        said = await begin(services, context, member, request.topics, request.is_renew_ack)
-        results = await said.written()
+        begun = await begin(services, context, member, request.topics, request.is_renew_ack)
+        results = await begun.written()
         if request.share_session_epoch == FINAL_EPOCH:
             await asyncio.shield(services.share_leader.sessions.end(session))
         return _response(services, context, member, results)
@@ -74,7 +74,7 @@ def member_of(request: Any) -> Member:
     return Member(request.group_id, request.member_id)
 
 
-class Said(NamedTuple):
+class Begun(NamedTuple):
     """Acknowledgements that were begun: what is known of each partition, and what is being written."""
 
     results: dict[Place, KafkaError | None]
@@ -96,9 +96,9 @@ class Said(NamedTuple):
 
 async def begin(
     services: Services, context: RequestContext, member: Member, topics: Iterable[Any], is_renewal: bool
-) -> Said:
+) -> Begun:
     """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it."""
-    said = Said({}, [])
+    begun = Begun({}, [])
     for topic in topics:
         for each in topic.partitions:
             if not each.acknowledgement_batches:
@@ -107,13 +107,13 @@ async def begin(
             try:
                 write = _acknowledge(services, context, member, place, each.acknowledgement_batches, is_renewal)
             except KafkaError as error:
-                said.results[place] = error
+                begun.results[place] = error
             else:
-                said.results.setdefault(place, None)
+                begun.results.setdefault(place, None)
                 if write is not None:
-                    said.writes.append((place, write))
+                    begun.writes.append((place, write))
             await keeper().pause()
-    return said
+    return begun
 
 
 def _acknowledge(
@@ -123,14 +123,16 @@ def _acknowledge(
     topic = services.topics.by_id(place[0])
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    said = checked(batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal)
+    acknowledgements = checked(
+        batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal
+    )
     if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     services.share_leader.partitions.partition(place)
     actor = services.share_leader.partitions.find(member.group_id, place)
     if actor is None or actor.machine is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return actor.acknowledge(member.member_id, said)
+    return actor.acknowledge(member.member_id, acknowledgements)
 
 
 def _response(
@@ -178,7 +180,7 @@ def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) 
 
     `is_renewal`: the request may renew locks.
     """
-    said: list[Acknowledgement] = []
+    acknowledgements: list[Acknowledgement] = []
     previous, alike = -1, 0
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -192,9 +194,9 @@ def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) 
         alike += sum(1 for _ in groupby(types))
         if alike > MAX_BATCHES:
             raise _invalid(f"more than {MAX_BATCHES} batches are acknowledged at once")
-        said.append(Acknowledgement(first, last, types))
+        acknowledgements.append(Acknowledgement(first, last, types))
         previous = last
-    return said
+    return acknowledgements
 
 
 def _check_types(types: list[int], knows_renewals: bool, is_renewal: bool) -> None:

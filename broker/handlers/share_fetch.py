@@ -29,12 +29,12 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ...storage.files import NotCached
+from ..coordination.modern.state import Place
 from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services
-from ..share_partitions.actor import Actor
-from ..share_partitions.led_partitions import Place
+from ..share_partitions.actor import SharePartitionActor
 from ..share_partitions.log_batches import LogBatches, Wanted, read_cached, read_cold
 from ..share_partitions.machine import SharePartition, Wish
 from ..share_partitions.sessions import FINAL_EPOCH, NEW_EPOCH, Seen, ShareSession
@@ -104,7 +104,7 @@ class _Look(NamedTuple):
     """What a look at a partition has found that a member may acquire."""
 
     place: Place
-    actor: Actor
+    actor: SharePartitionActor
     offset: int
     batches: LogBatches
 
@@ -152,14 +152,14 @@ class _ShareFetch:
     async def respond(self) -> ShareFetchResponse | LargeResponse[ShareFetchResponse]:
         """Return the response."""
         request = self._request
-        said = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
+        begun = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
         is_final = request.share_session_epoch == FINAL_EPOCH
         # What the member has still to wait for what it got before.
         delay_ms = self._services.quotas.delivered(*self._context.client, 0) if self._is_counted else 0
         if not is_final and request.max_records > 0 and self._max_bytes > 0 and not delay_ms:
             # While the acknowledgements are written: what the member releases is for others.
             await self._fetch()
-        results = await said.written()
+        results = await begun.written()
         if is_final:
             await asyncio.shield(self._services.share_leader.sessions.end(self._session))
         if self._is_counted and not delay_ms:
@@ -181,7 +181,7 @@ class _ShareFetch:
         """Acquire records once there are enough, or `max_wait_ms` have passed."""
         clock, purgatory = self._services.clock, self._services.purgatory
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
-        versions = self._services.topics.changes, self._context.acl_changes, self._settings
+        versions = self._services.topics.change_count, self._context.acl_changes, self._settings
         self._recall(versions)
         while True:
             await keeper().finish(self._look())
@@ -264,7 +264,7 @@ class _ShareFetch:
         self._looks.clear()
         self._results.clear()
         self._cold.clear()
-        ready: list[tuple[Place, Actor, SharePartition]] = []
+        ready: list[tuple[Place, SharePartitionActor, SharePartition]] = []
         for place in places:
             if not self._has_session():
                 self._is_over = True
@@ -285,7 +285,7 @@ class _ShareFetch:
         """Return whether the session goes on: after its end nobody gives back what is opened or acquired for it."""
         return self._services.share_leader.sessions.is_open(self._session)
 
-    def _find(self, place: Place) -> tuple[Actor, SharePartition] | None:
+    def _find(self, place: Place) -> tuple[SharePartitionActor, SharePartition] | None:
         """Return the actor of a partition; None where it gives no records now. Raises KafkaError."""
         services, group_id = self._services, self._member.group_id
         topic = services.topics.by_id(place[0])
@@ -302,7 +302,7 @@ class _ShareFetch:
         machine = actor.acquirable(self._settings)
         return None if machine is None else (actor, machine)
 
-    def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> Iterator[None]:
+    def _read(self, ready: list[tuple[Place, SharePartitionActor, SharePartition]]) -> Iterator[None]:
         """Find the batches of the partitions that have any, each an equal part of `max_bytes`."""
         got_bytes = 0
         part = max(self._max_bytes // max(len(ready), 1), 1)
@@ -324,7 +324,7 @@ class _ShareFetch:
             yield
 
     def _read_one(
-        self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
+        self, place: Place, actor: SharePartitionActor, machine: SharePartition, max_bytes: int, minimum_one: bool
     ) -> _Look | None:
         offset = machine.next_fetch_offset()
         reach = machine.reach(self._request.max_records, self._settings.limits)
@@ -360,8 +360,10 @@ class _ShareFetch:
             if acquired:
                 records = look.batches.of(acquired[0].first, acquired[-1].last)
                 look.actor.partition.bytes_out += records.size
-                told = [AcquiredRecords(*each) for each in acquired]
-                self._results[look.place] = PartitionData(look.place[1], records=records, acquired_records=told)
+                acquired_records = [AcquiredRecords(*each) for each in acquired]
+                self._results[look.place] = PartitionData(
+                    look.place[1], records=records, acquired_records=acquired_records
+                )
                 left -= sum(each.last - each.first + 1 for each in acquired)
             yield
 
@@ -372,21 +374,21 @@ class _ShareFetch:
     # -- The response ------------------------------------------------------------------------------------
 
     def _fill(
-        self, response: ShareFetchResponse, said: dict[Place, KafkaError | None], has_news: bool
+        self, response: ShareFetchResponse, acknowledged: dict[Place, KafkaError | None], has_news: bool
     ) -> Iterator[None]:
         """Fill the response: what is new to the member, and how its acknowledgements ended. A partition a step."""
         session = self._session
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for place in dict.fromkeys([*self._places, *said]):
+        for place in dict.fromkeys([*self._places, *acknowledged]):
             yield
             data = self._results.get(place)
             is_news = has_news and session.partitions.get(place, False)
-            if data is None and not is_news and place not in said:
+            if data is None and not is_news and place not in acknowledged:
                 continue
             if is_news:
                 session.partitions[place] = False
             data = data or PartitionData(place[1], records=_NO_RECORDS)
-            error = said.get(place)
+            error = acknowledged.get(place)
             if error is not None:
                 data.acknowledge_error_code, data.acknowledge_error_message = int(error.code), error.message
             if NOT_LEADER in (data.error_code, data.acknowledge_error_code):

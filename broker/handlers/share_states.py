@@ -39,12 +39,17 @@ def read_share_group_state(
     def event(token: Any, part: read_api.PartitionData) -> events.Read:
         return events.Read(token, part.leader_epoch)
 
-    def told(state: ShareState) -> dict[str, Any]:
+    def fields_of(state: ShareState) -> dict[str, Any]:
         batches = [read_api.StateBatch(*each) for each in state.batches]
-        said = {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}
-        return {**said, "start_is_chosen": state.is_chosen}
+        epoch, start_offset = state.state_epoch, state.start_offset
+        return {
+            "start_is_chosen": state.is_chosen,
+            "state_epoch": epoch,
+            "start_offset": start_offset,
+            "state_batches": batches,
+        }
 
-    return _each(services, context, request, event, read_api, read_api.ReadStateResult, told)
+    return _each(services, context, request, event, read_api, read_api.ReadStateResult, fields_of)
 
 
 def write_share_group_state(
@@ -74,7 +79,7 @@ def read_share_group_state_summary(
 ) -> Eventual[summary_api.ReadShareGroupStateSummaryResponse]:
     """ReadShareGroupStateSummary, API key 87."""
 
-    def told(state: ShareState) -> dict[str, Any]:
+    def fields_of(state: ShareState) -> dict[str, Any]:
         return {
             "state_epoch": state.state_epoch,
             "leader_epoch": state.leader_epoch,
@@ -85,7 +90,7 @@ def read_share_group_state_summary(
     return _each(
         *(services, context, request),
         lambda token, _: events.Summarize(token),
-        *(summary_api, summary_api.ReadStateSummaryResult, told),
+        *(summary_api, summary_api.ReadStateSummaryResult, fields_of),
     )
 
 
@@ -96,11 +101,11 @@ def _each(
     event: Callable[[Any, Any], events.Request],
     api: Any,
     result: Callable[..., Any],
-    told: Callable[[ShareState], dict[str, Any]] = lambda _: {},
+    fields_of: Callable[[ShareState], dict[str, Any]] = lambda _: {},
 ) -> Any:
     """Return the response of all partitions. As in Kafka a group without a name, and no partitions, get none.
 
-    `event` is what the coordinator is asked of a partition, `told` the fields of its answer.
+    `event` is what the coordinator is asked of a partition, `fields_of` the fields of its answer.
     """
     topics = [topic for topic in request.topics if topic.partitions] if request.group_id else []
 
@@ -108,7 +113,7 @@ def _each(
         def respond_one(answer: events.Answer) -> Any:
             if isinstance(answer, KafkaError):
                 return api.PartitionResult(part.partition, error_code=int(answer.code), error_message=answer.message)
-            return api.PartitionResult(part.partition, **({} if answer is None else told(answer)))
+            return api.PartitionResult(part.partition, **({} if answer is None else fields_of(answer)))
 
         key = ShareKey(request.group_id, topic_id, part.partition)
         return services.share_states.ask(key, lambda token: event(token, part), respond_one)

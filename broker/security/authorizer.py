@@ -57,7 +57,7 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._default = _DEFAULT_ALLOW if allow_everyone else _DEFAULT_DENY
         # Counts the changes: what was decided before the last one may be different now.
-        self.changes = 0
+        self.change_count = 0
         # By resource, then by principal.
         self._literal: dict[tuple[int, str], dict[str, _Acls]] = {}
         self._prefixed: dict[tuple[int, str], dict[str, _Acls]] = {}
@@ -147,7 +147,7 @@ class Authorizer:
 
     def change(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
         """Take ACLs away, then add others. What was decided before is forgotten."""
-        self.changes += 1
+        self.change_count += 1
         self.decisions.clear()
         self._by_type.clear()
         for acl in removed:

@@ -32,7 +32,7 @@ _PASSED_ON = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
 _log = logging.getLogger(__name__)
 
 
-class Surroundings(NamedTuple):
+class ShareSurroundings(NamedTuple):
     """What the share partitions of one broker share."""
 
     persister: Persister
@@ -46,10 +46,10 @@ class Surroundings(NamedTuple):
     dead_letters: DeadLetterWriter
 
 
-class Actor:
+class SharePartitionActor:
     """One share partition. `load` it before it is used; `is_ready` says that it was."""
 
-    def __init__(self, key: ShareKey, partition: Partition, surroundings: Surroundings) -> None:
+    def __init__(self, key: ShareKey, partition: Partition, surroundings: ShareSurroundings) -> None:
         self.key = key
         self.partition = partition
         # Whether it has nothing to say any more.

@@ -72,12 +72,12 @@ class ShareLeader:
     def partitions(self) -> SharePartitions:
         """The share partitions that this broker leads."""
         from . import first_offset
-        from .actor import Surroundings
+        from .actor import ShareSurroundings
         from .led_partitions import SharePartitions
 
         _, clock, _, _ = self._surroundings
         find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(*self._surroundings, self.settings_of, find, self.dead_letters)
+        surroundings = ShareSurroundings(*self._surroundings, self.settings_of, find, self.dead_letters)
         return SharePartitions(self._topics, surroundings)
 
     @cached_property

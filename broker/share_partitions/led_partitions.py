@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..coordination.modern.state import Place
 from ..coordination.share_states.persister import ShareKey
 from ..topics.partition import Partition
 from ..topics.topics import Topics
 from ..turns import keeper
-from .actor import Actor, Surroundings
+from .actor import SharePartitionActor, ShareSurroundings
 from .stretches import RecordState
-
-# The id of a topic and the index of a partition.
-Place = tuple[bytes, int]
 
 
 class InFlight(NamedTuple):
@@ -32,10 +30,10 @@ class InFlight(NamedTuple):
 class SharePartitions:
     """The actors, by group and partition."""
 
-    def __init__(self, topics: Topics, surroundings: Surroundings) -> None:
+    def __init__(self, topics: Topics, surroundings: ShareSurroundings) -> None:
         self._topics = topics
         self._surroundings = surroundings
-        self._by_group: dict[str, dict[Place, Actor]] = {}
+        self._by_group: dict[str, dict[Place, SharePartitionActor]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))
@@ -54,7 +52,7 @@ class SharePartitions:
         partition.check_leading()
         return partition
 
-    def find(self, group_id: str, place: Place) -> Actor | None:
+    def find(self, group_id: str, place: Place) -> SharePartitionActor | None:
         """Return the actor that is there; None where nobody has fetched, or it is about an earlier reign."""
         actor = self._by_group.get(group_id, {}).get(place)
         if actor is None:
@@ -84,17 +82,17 @@ class SharePartitions:
         actor = self.find(group_id, place)
         return actor is not None and actor.machine is not None and actor.machine.holds(member_id)
 
-    def open(self, group_id: str, place: Place, partition: Partition) -> Actor:
+    def open(self, group_id: str, place: Place, partition: Partition) -> SharePartitionActor:
         """Return the actor, and begin to load it where it is not there. One that has failed is loaded again."""
         actor = self.find(group_id, place)
         if actor is not None:
             return actor
-        actor = Actor(ShareKey(group_id, *place), partition, self._surroundings)
+        actor = SharePartitionActor(ShareKey(group_id, *place), partition, self._surroundings)
         self._by_group.setdefault(group_id, {})[place] = actor
         actor.load()
         return actor
 
-    def drop(self, actor: Actor) -> None:
+    def drop(self, actor: SharePartitionActor) -> None:
         """Forget an actor: the next request loads the state again."""
         actor.fence()
         actors = self._by_group.get(actor.key.group_id)

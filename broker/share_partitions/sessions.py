@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
-from .led_partitions import Place, SharePartitions
+from ..coordination.modern.state import Place
+from .led_partitions import SharePartitions
 
 NEW_EPOCH = 0
 FINAL_EPOCH = -1

@@ -118,7 +118,7 @@ class ClusterTopics(Topics):
             self._set_record(topic, replace(topic.record, hosted=frozenset(range(topic.record.partitions))))
         have = len(topic.partitions)
         if partitions > have:
-            self.changes += 1
+            self.change_count += 1
             topic.partitions += [self.factory.remote(topic.record, index) for index in range(have, partitions)]
             self._set_record(topic, replace(topic.record, partitions=partitions))
         return topic
@@ -191,7 +191,7 @@ class ClusterTopics(Topics):
         """Forget a deleted topic, of which this broker holds nothing any more."""
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        self.changes += 1
+        self.change_count += 1
         self._changed.add(topic.name)
 
     def commit(self) -> None:

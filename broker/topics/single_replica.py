@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..turns import keeper
 from .topics import Topics
 
-Place = tuple[str, int]
+TopicIndex = tuple[str, int]
 
 
 class SingleReplica:
@@ -23,10 +23,12 @@ class SingleReplica:
         self._topics = topics
         self._node_id = node_id
 
-    async def elect(self, places: Iterable[Place] | None, *, unclean: bool, timeout_ms: int) -> dict[Place, ErrorCode]:
+    async def elect(
+        self, places: Iterable[TopicIndex] | None, *, unclean: bool, timeout_ms: int
+    ) -> dict[TopicIndex, ErrorCode]:
         """Return why no leader is elected for the partitions; of all, no partition needs one."""
         failed = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        errors: dict[Place, ErrorCode] = {}
+        errors: dict[TopicIndex, ErrorCode] = {}
         for place in places or ():
             await keeper().pause()
             partition = self._topics.partition(*place)
@@ -37,10 +39,10 @@ class SingleReplica:
         return errors
 
     async def reassign(
-        self, wanted: Mapping[Place, tuple[int, ...] | None], *, may_change_factor: bool
-    ) -> dict[Place, KafkaError]:
+        self, wanted: Mapping[TopicIndex, tuple[int, ...] | None], *, may_change_factor: bool
+    ) -> dict[TopicIndex, KafkaError]:
         """Return the errors of reassignments to anything but this broker, and of those that are to be cancelled."""
-        errors: dict[Place, KafkaError] = {}
+        errors: dict[TopicIndex, KafkaError] = {}
         for place, target in wanted.items():
             if self._topics.partition(*place) is None:
                 errors[place] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
@@ -51,6 +53,6 @@ class SingleReplica:
                 errors[place] = KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
         return errors
 
-    def reassignments(self) -> dict[Place, Never]:
+    def reassignments(self) -> dict[TopicIndex, Never]:
         """Return the partitions that are moving: none."""
         return {}

@@ -78,7 +78,7 @@ class Topics:
         self.get: Callable[[str], Topic | None] = self._by_name.get
         self.by_id: Callable[[bytes], Topic | None] = self._by_id.get
         # Grows whenever a topic is created, deleted or given partitions.
-        self.changes = 0
+        self.change_count = 0
         # Topics that have a record, but not all of their partitions yet.
         self._creations: dict[str, Creation] = {}
         # Topics that are served and get more partitions.
@@ -195,7 +195,7 @@ class Topics:
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
-        self.changes += 1
+        self.change_count += 1
         return topic
 
     def _undo(
@@ -269,7 +269,7 @@ class Topics:
         for partition in made:
             self.disk_failures.note_new(partition)
         topic.partitions.extend(made)
-        self.changes += 1
+        self.change_count += 1
         self._reconfigure(topic, topic.config)
         _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
         return topic
@@ -289,7 +289,7 @@ class Topics:
         self._metadata.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
-        self.changes += 1
+        self.change_count += 1
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
         for partition in existing:
             self._dirs.of(partition.log).count -= 1

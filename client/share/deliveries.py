@@ -33,13 +33,12 @@ from ...protocol.messages.share_fetch import (
     ForgottenTopic,
     ShareFetchRequest,
 )
+from ..consumer.consumer_protocol import Place
 from ..errors import InvalidAcknowledgement
 from ..record import ShareRecord, TopicPartition, by_topic
 
 _CLOSE_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
-# A partition of an assignment: topic id and number.
-Place = tuple[bytes, int]
 
 
 class Acknowledgement(IntEnum):

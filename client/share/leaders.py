@@ -17,6 +17,7 @@ from typing import Any, cast
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ...protocol.messages.share_fetch import PartitionData, ShareFetchResponse
+from ..consumer.consumer_protocol import Place
 from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
@@ -29,7 +30,6 @@ from .deliveries import (
     Acknowledgement,
     Deliveries,
     Held,
-    Place,
     Settled,
     ShareFetchOptions,
     ShareSession,

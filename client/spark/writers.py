@@ -74,7 +74,7 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
         """Send the rows of a task. Raises KafkaError."""
         context = TaskContext.get()
-        place = None if context is None else Place(self._write_id, self._write_id, 0, _task(context))
+        place = None if context is None else TaskPlace(self._write_id, self._write_id, 0, _task(context))
         return Written(write_task(iterator, self._columns, self._options, place))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -85,7 +85,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions of all tasks. Without transactions nothing takes records out of a topic again."""
-        place = Place(self._write_id, self._write_id, 0)
+        place = TaskPlace(self._write_id, self._write_id, 0)
         _abort(self._options, _results(messages), "the write", place)
 
 
@@ -121,7 +121,7 @@ def _task(context: TaskContext) -> str:
     return f"{context.partitionId()}.{context.attemptNumber()}"
 
 
-def _stream_place() -> Place | None:
+def _stream_place() -> TaskPlace | None:
     """Return the place of this task in a stream, None if Spark does not say."""
     context = TaskContext.get()
     if context is None:
@@ -129,14 +129,14 @@ def _stream_place() -> Place | None:
     query_id, batch_id, run_id = map(context.getLocalProperty, (QUERY_ID, BATCH_ID, RUN_ID))
     if not (query_id and batch_id and run_id):
         return None
-    return Place(query_id, run_id, int(batch_id), _task(context))
+    return TaskPlace(query_id, run_id, int(batch_id), _task(context))
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
     return [each.result for each in messages if isinstance(each, Written)]
 
 
-def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place: Place | None) -> None:
+def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place: TaskPlace | None) -> None:
     left = _count([each for each in results if each.place is None])
     if place is not None and not results and options.transactional != "never":
         # Tasks that have failed told nothing: the place alone ends what they left.
@@ -159,7 +159,7 @@ def _count(results: Sequence[TaskResult]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TaskPlace:
     """The place of a task: which batch of which run of a query it writes for."""
 
     query_id: str
@@ -174,7 +174,7 @@ class TaskResult:
 
     rows: int
     # None: the rows were written at least once, and nothing is left to do.
-    place: Place | None = None
+    place: TaskPlace | None = None
     # None: there were no rows, or the batch was committed before.
     transaction: OpenTransaction | None = None
     was_done: bool = False
@@ -188,14 +188,14 @@ class Joined:
 
 
 def write_task(
-    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: TaskPlace | None
 ) -> TaskResult:
     """Write the rows of a task, and leave its transaction to the driver. Raises KafkaError, OptionError."""
     return asyncio.run(_write_task(batches, columns, options, place))
 
 
 async def _write_task(
-    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: TaskPlace | None
 ) -> TaskResult:
     joined = await join(place, options)
     if joined is None:
@@ -210,7 +210,7 @@ async def _write_task(
             return TaskResult(count, place, await transaction.hand_over())
 
 
-async def join(place: Place | None, options: SinkOptions) -> Joined | None:
+async def join(place: TaskPlace | None, options: SinkOptions) -> Joined | None:
     """Take part in a batch; None: write at least once.
 
     Raises OptionError where transactions are required and the brokers do not have them, KafkaError.
@@ -250,7 +250,9 @@ def end(results: Sequence[TaskResult], options: SinkOptions, *, commit: bool) ->
     return asyncio.run(_end(place, transactions, options, commit=commit))
 
 
-async def _end(place: Place, transactions: Sequence[OpenTransaction], options: SinkOptions, *, commit: bool) -> bool:
+async def _end(
+    place: TaskPlace, transactions: Sequence[OpenTransaction], options: SinkOptions, *, commit: bool
+) -> bool:
     cluster = await _open(options)
     try:
         batches = QueryBatches(cluster, place.query_id, place.run_id)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from ...client import KafkaError
 from ...client.core.clock import wall_clock_ms
 from ...web.exchange import HttpError, Response
-from ..changes.kind import InvalidForm
-from ..changes.kinds import KINDS
+from ..changes import access, groups, records, topics
+from ..changes.kind import InvalidForm, Kind
 from ..journal import Change
 from ..visit import Visit
+
+# By the last part of a form's path.
+KINDS: dict[str, Kind] = {**topics.KINDS, **records.KINDS, **groups.KINDS, **access.KINDS}
 
 
 async def form(visit: Visit) -> Response:

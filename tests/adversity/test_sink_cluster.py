@@ -23,7 +23,7 @@ from odradek.client.blocking import Admin, Consumer
 from odradek.client.errors import KafkaError
 from odradek.client.spark.options import parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.writers import Place, TaskResult, end, write_task
+from odradek.client.spark.writers import TaskPlace, TaskResult, end, write_task
 from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
 from odradek.tests.support.clusters.zookeeper import why_missing
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -98,7 +98,7 @@ class Sink:
         try:
             for task in range(TASKS):
                 rows = self.rows(batch, task, now if moment == "rows" else lambda: None)
-                results.append(write_task(rows, self.columns, self.options, Place("q", run, batch, f"{task}.0")))
+                results.append(write_task(rows, self.columns, self.options, TaskPlace("q", run, batch, f"{task}.0")))
             if moment == "written":
                 now()
             if not all(each.was_done for each in results):

@@ -162,7 +162,7 @@ def _describe(draft: Draft) -> None:
     draft.subscription_changed = old_names != said.subscribed_topic_names or _has_left(draft)
     draft.subscription_changed |= regexes.changed(draft, None if before is None else before.subscribed_topic_regex)
     topics = draft.group.topics
-    if not draft.subscription_changed and draft.body.seen_changes == topics.changes:
+    if not draft.subscription_changed and draft.body.seen_changes == topics.change_count:
         return
     names = _subscribed_with(draft)
     found = metadata_hash(names, topics)
@@ -170,7 +170,7 @@ def _describe(draft: Draft) -> None:
         draft.outcome.records += changes.epoch_bumped(draft.group.group_id, draft.body, found)
         draft.epoch += 1
     else:
-        draft.body.seen_changes = topics.changes
+        draft.body.seen_changes = topics.change_count
 
 
 def _has_left(draft: Draft) -> bool:

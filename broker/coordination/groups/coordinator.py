@@ -288,7 +288,7 @@ class GroupCoordinator:
         body = actor.state.consumer
         if body is None or not body.regex_subscribers or self._is_matching:
             return
-        seen, now_ms = (self._topics.changes, context.acl_changes), self._clock.monotonic_ms()
+        seen, now_ms = (self._topics.change_count, context.acl_changes), self._clock.monotonic_ms()
         wanted = regexes.unmatched(body, seen, now_ms, self._config.group_consumer_regex_refresh_interval_ms)
         if wanted:
             self._is_matching = True

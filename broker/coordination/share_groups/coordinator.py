@@ -33,7 +33,7 @@ from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
 from ..share_states.persister import Persister
-from . import offsets, requests, states
+from . import initialization, offsets, requests
 from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
 from .target import SHARE_TARGET
@@ -154,7 +154,7 @@ class ShareGroups:
                 return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
             actor = self._groups.groups.get(group_id)
             ids = offsets.ids_of(request, self._topics)
-            answer = states.not_share(group_id, None)
+            answer = initialization.not_share(group_id, None)
             if actor is not None:
                 answer = await _fed(actor, lambda call: DeleteStates(call, frozenset(ids.values())))
             if not isinstance(answer, StatesWanted):

@@ -15,7 +15,7 @@ from ..modern.draft import reject
 from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
 from ..modern.state import NEVER_COMPUTED
 from ..modern.target import metadata_hash
-from . import changes, states
+from . import changes, initialization
 from .draft import Draft
 from .events import ShareHeartbeat
 from .state import Current, Member, ShareGroup
@@ -57,7 +57,7 @@ def _live(group: Group, event: ShareHeartbeat, outcome: Outcome, now_ms: int) ->
     start_session(group, event.member_id, outcome)
     is_told = event.epoch == 0 or event.topics is not None or now.assigned != member.current.assigned
     outcome.reply(event.token, Beat(event.member_id, now.epoch, tuple(sorted(now.assigned)) if is_told else None))
-    states.want(draft, names)
+    initialization.want(draft, names)
 
 
 # -- The group and the member
@@ -125,14 +125,14 @@ def _describe(draft: Draft) -> set[str]:
     draft.subscription_changed = old_names != said.subscribed_topic_names
     names = _subscribed_with(draft)
     found = body.metadata_hash
-    if draft.subscription_changed or body.seen_changes != topics.changes:
+    if draft.subscription_changed or body.seen_changes != topics.change_count:
         found = metadata_hash(names, topics)
     is_new = draft.subscription_changed or found != body.metadata_hash
-    if is_new or states.are_unassigned(draft, names):
+    if is_new or initialization.are_unassigned(draft, names):
         draft.epoch += 1
         draft.outcome.records.append(changes.epoch_bumped(draft.group.group_id, draft.epoch, found))
     else:
-        body.seen_changes = topics.changes
+        body.seen_changes = topics.change_count
     return names
 
 

@@ -14,7 +14,7 @@ from ..classic import offset_steps
 from ..groups import events
 from ..groups.group import Group
 from ..modern.events import MemberSilent, Rejection
-from . import changes, heartbeat, states
+from . import changes, heartbeat, initialization
 from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesInitialized
 from .target import SHARE_TARGET
 
@@ -87,11 +87,11 @@ _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     ShareHeartbeat: heartbeat.heartbeat,
     MemberSilent: heartbeat.silent,
     events.TargetComputed: SHARE_TARGET.computed,
-    AlterStates: states.alter,
-    DeleteStates: states.delete,
-    StatesInitialized: states.initialized,
-    StatesDeleted: states.deleted,
-    ForgetTopic: states.forget_topic,
+    AlterStates: initialization.alter,
+    DeleteStates: initialization.delete,
+    StatesInitialized: initialization.initialized,
+    StatesDeleted: initialization.deleted,
+    ForgetTopic: initialization.forget_topic,
     events.Delete: _delete,
     events.DropTopic: offset_steps.drop_topic,
     events.EndTransaction: offset_steps.end_transaction,

@@ -8,8 +8,8 @@ from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReque
 from ..interfaces import Topics
 from ..modern.events import LEAVE_EPOCH, Rejection
 from ..modern.responses import Description, assignment
+from .initialization import not_share
 from .state import Member
-from .states import not_share
 
 # A member id is a UUID that the client has made, or as long.
 MAX_MEMBER_ID = 36

@@ -11,22 +11,12 @@ leader which read the state before cannot write over it. A leader tells its lead
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 # The start offset of a state that was initialized and not written yet, or was never initialized (`read_summary`).
 UNINITIALIZED_OFFSET = -1
 # The number of records delivered for good behind the start offset, where it is not known.
 UNKNOWN_COUNT = -1
-
-
-class DeliveryState(IntEnum):
-    """What was written of records, with Kafka's numbers. Acquired records (1) are never written."""
-
-    AVAILABLE = 0
-    ACKNOWLEDGED = 2
-    ARCHIVING = 3
-    ARCHIVED = 4
 
 
 class ShareKey(NamedTuple):
@@ -42,7 +32,8 @@ class StateBatch(NamedTuple):
 
     first_offset: int
     last_offset: int
-    # A DeliveryState as its number.
+    # A RecordState of the leader as its number: 0 available, 2 acknowledged, 3 archiving, 4 archived. Acquired (1) is
+    # never written.
     delivery_state: int
     delivery_count: int
 

@@ -87,7 +87,7 @@ class Caller(RequestContext):
 
     @property
     def acl_changes(self) -> int:
-        return self._authorizer.changes
+        return self._authorizer.change_count
 
     def _note(self, decision: Decision, operation: Operation, resource_type: ResourceType, name: str) -> None:
         self._lines += 1

@@ -12,7 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.classic.world import World
 
 
-class Place(NamedTuple):
+class FakePartition(NamedTuple):
     topic: str
     index: int
 
@@ -31,9 +31,9 @@ async def turns() -> None:
 async def test_a_partition_that_is_given_up_at_once_is_not_loaded(moves: tuple[World, Any]) -> None:
     world, of = moves
     index = world.groups.shards.partition_of("g")
-    of.begun(Place(OFFSETS_TOPIC, index))
+    of.begun(FakePartition(OFFSETS_TOPIC, index))
     assert world.groups.shards.check("g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    of.ended(Place(OFFSETS_TOPIC, index))
+    of.ended(FakePartition(OFFSETS_TOPIC, index))
     assert world.groups.shards.check("g") == ErrorCode.NOT_COORDINATOR
     await turns()
     assert world.groups.shards.check("g") == ErrorCode.NOT_COORDINATOR
@@ -46,9 +46,9 @@ async def test_a_partition_that_comes_back_at_once_is_loaded_once(moves: tuple[W
     world.log.partitions[index] = []
     world.log.entries = lambda partition: (reads.append(partition), iter(()))[1]  # type: ignore[assignment]
     for _ in range(3):
-        of.begun(Place(OFFSETS_TOPIC, index))
-        of.ended(Place(OFFSETS_TOPIC, index))
-    of.begun(Place(OFFSETS_TOPIC, index))
+        of.begun(FakePartition(OFFSETS_TOPIC, index))
+        of.ended(FakePartition(OFFSETS_TOPIC, index))
+    of.begun(FakePartition(OFFSETS_TOPIC, index))
     await turns()
     assert world.groups.shards.check("g") == ErrorCode.NONE
     assert reads == [index]

@@ -30,7 +30,7 @@ class Idle:
         self.peer.close()
 
 
-class Place:
+class FakePartition:
     """A partition, of which only the name matters."""
 
     def __init__(self, index: int) -> None:
@@ -48,7 +48,7 @@ async def test_no_fetcher_has_more_than_a_leader_takes(monkeypatch: pytest.Monke
 
     config = BrokerConfig(num_replica_fetchers=count)
     fetchers = Fetchers(config, InterBroker(config), new)
-    every = [Following(cast(Partition, Place(index)), bytes(16), 0) for index in range(1_000)]
+    every = [Following(cast(Partition, FakePartition(index)), bytes(16), 0) for index in range(1_000)]
     for each in every:
         fetchers.follow(each, 2, ("h", 1))
     assert max(len(each.following) for each in made) <= 40

@@ -123,7 +123,7 @@ def test_a_change_counts_for_what_was_decided_before() -> None:
     assert may(authorizer)
     authorizer.change([], [acl("ord", prefixed=True)])
     assert not may(authorizer)
-    assert authorizer.changes == 2
+    assert authorizer.change_count == 2
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch: MonkeyPatch) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from odradek.broker.share_partitions import dead_letter_topics
-from odradek.broker.share_partitions.actor import Actor
+from odradek.broker.share_partitions.actor import SharePartitionActor
 from odradek.broker.share_partitions.machine import DeadLetters, SharePartition
 from odradek.broker.share_partitions.stretches import RecordState, Stretch
 from odradek.tests.support.histories.burial_history import Broken, BurialHistory
 from odradek.tests.support.seeds import seeds
 
 SEEDS = seeds(range(20), range(2_000))
-ACTOR: Any = Actor
+ACTOR: Any = SharePartitionActor
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from odradek.broker.coordination.modern.state import Place
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.share_partitions import sessions
-from odradek.broker.share_partitions.led_partitions import InFlight, Place, SharePartitions
+from odradek.broker.share_partitions.led_partitions import InFlight, SharePartitions
 from odradek.broker.share_partitions.machine import SharePartition
 from odradek.broker.share_partitions.sessions import ShareSessions
 from odradek.broker.share_partitions.stretches import RecordState

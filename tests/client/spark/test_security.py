@@ -17,7 +17,7 @@ from odradek.client.errors import AuthenticationFailed, ConnectionLost, NoBroker
 from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.columns import OptionError
 from odradek.client.spark.options import SourceOptions, parse_options, parse_sink_options
-from odradek.client.spark.writers import Place, write_task
+from odradek.client.spark.writers import TaskPlace, write_task
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_sasl import FakeSasl
@@ -109,7 +109,7 @@ async def write(cluster: FakeCluster, **texts: str) -> int:
     parsed = parse_sink_options({"kafka.bootstrap.servers": cluster.address, "topic": "t"} | given)
     rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
     columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
-    place = Place("query", "run", 0, "0.0")
+    place = TaskPlace("query", "run", 0, "0.0")
     options = pickle.loads(pickle.dumps(parsed))
     return (await asyncio.to_thread(write_task, rows, columns, options, place)).rows
 

@@ -23,7 +23,7 @@ from odradek.client.spark import writers
 from odradek.client.spark.columns import OptionError, SchemaError
 from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.writers import BatchWriter, Place, TaskResult, sink_of, write_task
+from odradek.client.spark.writers import BatchWriter, TaskPlace, TaskResult, sink_of, write_task
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
@@ -41,7 +41,7 @@ def options_of(address: str, **texts: str) -> SinkOptions:
     return parse_sink_options({"kafka.bootstrap.servers": address, "topic": "t", **texts})
 
 
-async def task(options: SinkOptions, place: Place | None, *values: str) -> TaskResult:
+async def task(options: SinkOptions, place: TaskPlace | None, *values: str) -> TaskResult:
     table = pa.table({"value": pa.array(values, pa.string())})
     batches: Any = iter(table.to_batches(max_chunksize=2))
     return await asyncio.to_thread(write_task, batches, columns_of_rows(TEXT, options), options, place)
@@ -72,9 +72,9 @@ async def sink(broker: Broker, raw: Raw) -> SinkOptions:
 
 
 async def test_rows_of_all_tasks_are_visible_with_the_commit(sink: SinkOptions, broker: Broker) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1", "2", "3")
-    second = await task(sink, Place("q", "a", 0, "1.0"), "4")
-    empty = await task(sink, Place("q", "a", 0, "2.0"))
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1", "2", "3")
+    second = await task(sink, TaskPlace("q", "a", 0, "1.0"), "4")
+    empty = await task(sink, TaskPlace("q", "a", 0, "2.0"))
     assert (first.rows, second.rows, empty.rows, empty.transaction) == (3, 1, 0, None)
     assert await visible(broker.address) == []
     assert await end(sink, first, second, empty) is False
@@ -82,25 +82,25 @@ async def test_rows_of_all_tasks_are_visible_with_the_commit(sink: SinkOptions, 
 
 
 async def test_a_batch_that_was_committed_is_not_written_again(sink: SinkOptions, broker: Broker) -> None:
-    await end(sink, await task(sink, Place("q", "a", 0, "0.0"), "1"))
-    again = await task(sink, Place("q", "b", 0, "0.0"), "1", "2", "3")
-    assert again == TaskResult(3, Place("q", "b", 0, "0.0"), None, was_done=True)
+    await end(sink, await task(sink, TaskPlace("q", "a", 0, "0.0"), "1"))
+    again = await task(sink, TaskPlace("q", "b", 0, "0.0"), "1", "2", "3")
+    assert again == TaskResult(3, TaskPlace("q", "b", 0, "0.0"), None, was_done=True)
     assert await end(sink, again) is True
     assert await visible(broker.address) == [b"1"]
 
 
 async def test_a_commit_that_comes_again_changes_nothing(sink: SinkOptions, broker: Broker) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1")
     assert [await end(sink, first), await end(sink, first)] == [False, True]
     assert await visible(broker.address) == [b"1"]
 
 
 async def test_a_batch_that_fails_leaves_nothing(sink: SinkOptions, broker: Broker) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
-    await task(sink, Place("q", "a", 0, "1.0"), "of a task that told its driver nothing")
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1")
+    await task(sink, TaskPlace("q", "a", 0, "1.0"), "of a task that told its driver nothing")
     await end(sink, first, commit=False)
     assert await visible(broker.address) == []
-    good = await task(sink, Place("q", "b", 0, "0.0"), "1")
+    good = await task(sink, TaskPlace("q", "b", 0, "0.0"), "1")
     await end(sink, good)
     assert await visible(broker.address) == [b"1"]
 
@@ -110,7 +110,7 @@ async def test_a_write_whose_workers_were_killed_leaves_nothing_open(
 ) -> None:
     texts = {"kafka.bootstrap.servers": broker.address, "topic": "t"}
     writer = BatchWriter(*sink_of(texts, TEXT, overwrite=False, is_stream=False))
-    place = Place(writer._write_id, writer._write_id, 0, "0.0")
+    place = TaskPlace(writer._write_id, writer._write_id, 0, "0.0")
     await task(sink, place, "of a task that told its driver nothing")
 
     async def still_open() -> list[list[str]]:
@@ -133,14 +133,14 @@ async def test_a_task_that_fails_aborts_its_own_transaction(sink: SinkOptions, b
         yield batch
         raise OSError("the row before this one was the last")
 
-    place, columns = Place("q", "a", 0, "0.0"), columns_of_rows(TEXT, sink)
+    place, columns = TaskPlace("q", "a", 0, "0.0"), columns_of_rows(TEXT, sink)
     with pytest.raises(OSError, match="was the last"):
         await asyncio.to_thread(write_task, batches(), columns, sink, place)
     assert await visible(broker.address) == []
 
 
 async def test_too_many_tasks_fail_as_a_whole_and_leave_nothing(sink: SinkOptions, broker: Broker, raw: Raw) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1")
     assert first.transaction is not None
     name = first.transaction.transactional_id
     others = [first.transaction._replace(transactional_id=f"{name}{number}") for number in range(MAX_PARTICIPANTS)]
@@ -161,7 +161,7 @@ async def test_a_topic_that_is_deleted_before_the_commit_leaves_the_others_of_th
     options = parse_sink_options({"kafka.bootstrap.servers": broker.address})
     columns = columns_of_rows(StructType([*TEXT.fields, StructField("topic", StringType())]), options)
     rows: Any = iter(pa.table({"value": ["1", "2"], "topic": ["t", "deleted"]}).to_batches())
-    written = await asyncio.to_thread(write_task, rows, columns, options, Place("q", "a", 0, "0.0"))
+    written = await asyncio.to_thread(write_task, rows, columns, options, TaskPlace("q", "a", 0, "0.0"))
     broker.services.delete_topic(broker.services.topics.get("deleted"))
     assert await end(options, written) is False
     assert await visible(broker.address) == [b"1"]
@@ -170,20 +170,20 @@ async def test_a_topic_that_is_deleted_before_the_commit_leaves_the_others_of_th
 
 
 async def test_a_driver_whose_checkpoint_another_has_taken_is_fenced(sink: SinkOptions, broker: Broker) -> None:
-    old = await task(sink, Place("q", "old", 0, "0.0"), "1")
-    new = await task(sink, Place("q", "new", 0, "0.0"), "1")
+    old = await task(sink, TaskPlace("q", "old", 0, "0.0"), "1")
+    new = await task(sink, TaskPlace("q", "new", 0, "0.0"), "1")
     with pytest.raises(KafkaError, match="run new has it now") as caught:
         await end(sink, old)
     assert caught.value.code is ErrorCode.PRODUCER_FENCED
     with pytest.raises(KafkaError, match="run old may not write to query"):
-        await task(sink, Place("q", "old", 0, "0.1"), "1")
+        await task(sink, TaskPlace("q", "old", 0, "0.1"), "1")
     await end(sink, new)
     assert await visible(broker.address) == [b"1"]
 
 
 async def test_a_speculative_attempt_is_aborted_with_the_commit(sink: SinkOptions, broker: Broker, raw: Raw) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
-    await task(sink, Place("q", "a", 0, "0.1"), "1")
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1")
+    await task(sink, TaskPlace("q", "a", 0, "0.1"), "1")
     await end(sink, first)
     assert await visible(broker.address) == [b"1"]
     described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
@@ -195,7 +195,7 @@ async def test_a_stage_that_is_repeated_leaves_every_attempt_its_transaction(
     sink: SinkOptions, broker: Broker, chosen: int
 ) -> None:
     # Attempts count from 0 again, and those of the stage before are alive: Spark takes the one that ends first.
-    place = Place("q", "a", 0, "0.0")
+    place = TaskPlace("q", "a", 0, "0.0")
     attempts = [await task(sink, place, "1", "2") for _ in range(3)]
     await end(sink, attempts[chosen], await task(sink, replace(place, task="1.0"), "3"))
     assert await visible(broker.address) == [b"1", b"2", b"3"]
@@ -205,8 +205,8 @@ async def test_a_stage_that_is_repeated_leaves_every_attempt_its_transaction(
 
 
 async def test_admin_and_command_show_the_query_with_its_batch(sink: SinkOptions, broker: Broker) -> None:
-    await end(sink, await task(sink, Place("q", "a", 6, "0.0"), "1"))
-    opened = await task(sink, Place("q", "a", 7, "0.0"), "2")
+    await end(sink, await task(sink, TaskPlace("q", "a", 6, "0.0"), "1"))
+    opened = await task(sink, TaskPlace("q", "a", 7, "0.0"), "2")
     assert opened.transaction is not None
     async with Admin(broker.address) as admin:
         (found,) = await admin.list_queries()
@@ -224,7 +224,7 @@ async def test_the_command_names_the_query_and_the_batch_of_an_open_transaction(
         assert ended.returncode == 0, ended
         return [line.split("\t") for line in ended.stdout.splitlines()]
 
-    first = await task(sink, Place("q", "a", 7, "0.0"), "1")
+    first = await task(sink, TaskPlace("q", "a", 7, "0.0"), "1")
     assert first.transaction is not None
     name = first.transaction.transactional_id
     (listed,) = await printed("list")
@@ -237,16 +237,16 @@ async def test_the_command_names_the_query_and_the_batch_of_an_open_transaction(
 
 
 async def test_transactional_ids_come_again_in_the_next_batch(sink: SinkOptions) -> None:
-    first = await task(sink, Place("q", "a", 0, "0.0"), "1")
+    first = await task(sink, TaskPlace("q", "a", 0, "0.0"), "1")
     await end(sink, first)
-    second = await task(sink, Place("q", "a", 1, "0.0"), "2")
+    second = await task(sink, TaskPlace("q", "a", 1, "0.0"), "2")
     assert first.transaction is not None and second.transaction is not None
     assert first.transaction.transactional_id == second.transaction.transactional_id
 
 
 async def test_a_write_that_wants_no_transactions_has_none(sink: SinkOptions, broker: Broker) -> None:
     options = options_of(broker.address, transactional="never")
-    assert await task(options, Place("q", "a", 0, "0.0"), "1") == TaskResult(1)
+    assert await task(options, TaskPlace("q", "a", 0, "0.0"), "1") == TaskResult(1)
     assert await visible(broker.address) == [b"1"]
 
 
@@ -259,7 +259,7 @@ async def test_a_task_waits_for_a_broker_that_starts_again(config: BrokerConfig)
 
     server = await asyncio.start_server(turn_away, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    writing = asyncio.ensure_future(task(options_of(address), Place("q", "a", 0, "0.0"), "1"))
+    writing = asyncio.ensure_future(task(options_of(address), TaskPlace("q", "a", 0, "0.0"), "1"))
     await tried.wait()
     server.close()
     async with Broker(replace(config, listeners=(f"PLAINTEXT://{address}",))):
@@ -267,7 +267,7 @@ async def test_a_task_waits_for_a_broker_that_starts_again(config: BrokerConfig)
         assert await visible(address) == [b"1"]
     options = options_of(address, **{"kafka.max.block.ms": "50"})
     with pytest.raises(NoBrokerReachable):
-        await task(options, Place("q", "a", 1, "0.0"), "1")
+        await task(options, TaskPlace("q", "a", 1, "0.0"), "1")
 
 
 async def test_batches_that_a_topic_does_not_take_are_sent_in_parts(broker: Broker, raw: Raw) -> None:
@@ -275,7 +275,7 @@ async def test_batches_that_a_topic_does_not_take_are_sent_in_parts(broker: Brok
     options = options_of(broker.address)
     values = [f"{number:050}" for number in range(300)]
     table = pa.table({"value": values})
-    place, columns = Place("q", "a", 0, "0.0"), columns_of_rows(TEXT, options)
+    place, columns = TaskPlace("q", "a", 0, "0.0"), columns_of_rows(TEXT, options)
     result = await asyncio.to_thread(write_task, iter(table.to_batches()), columns, options, place)
     await end(options, result)
     assert await visible(broker.address) == [each.encode() for each in values]
@@ -287,13 +287,13 @@ async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: py
         options = options_of(fake.address)
         with caplog.at_level(logging.WARNING):
             for number in range(2):
-                assert await task(options, Place("q", "a", number, "0.0"), "1") == TaskResult(1)
+                assert await task(options, TaskPlace("q", "a", number, "0.0"), "1") == TaskResult(1)
         assert len(fake.log("t", 0).records()) == 2
         warned = [each.message for each in caplog.records if "at least once" in each.message]
         assert len(warned) == 1
         assert "Odradek alone has" in warned[0]
         with pytest.raises(OptionError, match="'required', but the brokers do not offer transactions"):
-            await task(options_of(fake.address, transactional="required"), Place("q", "a", 2, "0.0"), "1")
+            await task(options_of(fake.address, transactional="required"), TaskPlace("q", "a", 2, "0.0"), "1")
 
 
 def test_settings_that_rule_transactions_out_are_said() -> None:
@@ -385,7 +385,7 @@ async def test_a_batch_is_committed_whole_or_comes_again_whole_when_a_leader_mov
         results: list[TaskResult] = []
         try:
             for number, values in enumerate((("1", "2"), ("3",))):
-                place = Place("q", run, 0, f"{number}.0")
+                place = TaskPlace("q", run, 0, f"{number}.0")
                 results.append(await asyncio.to_thread(write_task, rows(*values), columns, options, place))
             if moment == "written":
                 await move()

@@ -11,7 +11,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.cli import main
 from odradek.client import Admin, ConfigResource, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from odradek.console.changes.kinds import KINDS
+from odradek.console.views.changes import KINDS
 from odradek.tests.console.conftest import Answer, Browser
 from odradek.tests.support.documents.command import completed
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from odradek.broker.coordination.share_states.persister import ShareKey, ShareState
 from odradek.broker.purgatory import Purgatory
-from odradek.broker.share_partitions.actor import Actor, Surroundings
+from odradek.broker.share_partitions.actor import SharePartitionActor, ShareSurroundings
 from odradek.broker.share_partitions.dead_letters import DeadLetterWriter
 from odradek.broker.share_partitions.machine import Acknowledgement, AcknowledgeType, Limits, Span, Wish
 from odradek.broker.share_partitions.settings import Settings
@@ -149,10 +149,10 @@ class BurialHistory:
         config: Any = SimpleNamespace(errors_deadletterqueue_topic_name_prefix="dlq.")
         nothing: Any = None
         self.writer = DeadLetterWriter(config, topics, self.clock, nothing, nothing, self.wire)
-        surroundings: Any = Surroundings(
+        surroundings: Any = ShareSurroundings(
             *(self.persister, self.clock, self.timers, Purgatory(self.timers), lambda _: SETTINGS, None, self.writer)
         )
-        self.actor = Actor(KEY, self.partition, surroundings)
+        self.actor = SharePartitionActor(KEY, self.partition, surroundings)
         self.actor.load()
 
     async def crash(self) -> None:

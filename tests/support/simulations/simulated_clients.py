@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.broker.coordination.share_states import events
 from odradek.broker.coordination.share_states.persister import (
     UNINITIALIZED_OFFSET,
-    DeliveryState,
     ShareKey,
     ShareState,
     StateBatch,
 )
+from odradek.broker.share_partitions.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -375,7 +375,7 @@ class ShareLeader(Client):
         else:
             start = self._start
             offset = self.simulation.chance.choice([each for each in range(start, start + 5) if each not in self.told])
-            batches = [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)]
+            batches = [StateBatch(offset, offset, RecordState.ACKNOWLEDGED, 1)]
             write = partial(
                 events.Write,
                 state_epoch=1,

@@ -186,7 +186,7 @@ class FakeTopic:
 class FakeTopics:
     def __init__(self) -> None:
         self.topics = [FakeTopic("t", TOPIC_ID, 3)]
-        self.changes = 0
+        self.change_count = 0
 
     def names(self) -> list[str]:
         return [topic.name for topic in self.topics]
@@ -196,7 +196,7 @@ class FakeTopics:
         known = self.get(name)
         topic = FakeTopic(name, name.encode().ljust(16, b".") if known is None else known.id, partitions)
         self.topics = [each for each in self.topics if each.name != name] + [topic]
-        self.changes += 1
+        self.change_count += 1
         return topic
 
     def get(self, name: str) -> FakeTopic | None:

@@ -199,7 +199,7 @@ class Crowd:
     def delete(self) -> None:
         if len(self.world.topics.topics) > 1:
             self.world.topics.topics.pop()
-            self.world.topics.changes += 1
+            self.world.topics.change_count += 1
 
     def wait(self) -> None:
         self.world.wait(self.random.choice([10, 1000, 5000, 50_000]))
@@ -223,7 +223,7 @@ class Crowd:
         self.world = self.world.restarted()
         # No two members ever get the same id.
         self.world.ids = ids
-        self.world.topics.topics, self.world.topics.changes = topics.topics, topics.changes
+        self.world.topics.topics, self.world.topics.change_count = topics.topics, topics.change_count
         for client in self.classic:
             client.forget_request()
         after = self.body

@@ -71,12 +71,12 @@ async def group() -> Group:
 
 
 async def test_a_topic_that_was_made_while_another_process_counted_changes_is_found(group: Group) -> None:
-    changes = group.world.topics.changes
+    changes = group.world.topics.change_count
     group.world = group.world.restarted()
     group.world.topics.add("orders", 2)
     group.world.topics.add("others", 1)
     # This process counts as many changes as the one before.
-    group.world.topics.changes = changes
+    group.world.topics.change_count = changes
     group.beat()
     assert group.topics == {"o.*": ["orders", "others"]}
 
@@ -128,7 +128,7 @@ async def test_only_new_topics_are_tried_and_deleted_ones_go(group: Group, monke
     group.beat()
     assert tried == [{"oak"}] and group.topics == {"o.*": ["oak", "orders"]}
     group.world.topics.topics = [each for each in group.world.topics.topics if each.name != "orders"]
-    group.world.topics.changes += 1
+    group.world.topics.change_count += 1
     group.beat()
     assert group.topics == {"o.*": ["oak"]}
 

@@ -6,16 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.coordination.share_states.kept_state import combine
-from odradek.broker.coordination.share_states.persister import DeliveryState, Progress, ShareKey, StateBatch
+from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
+from odradek.broker.share_partitions.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
+
+# Acquired records are never written.
+WRITTEN = [each for each in RecordState if each is not RecordState.ACQUIRED]
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> StateBatch:
     first = draw(st.integers(0, 30))
     length = draw(st.integers(1, 12))
-    return StateBatch(first, first + length - 1, draw(st.sampled_from(list(DeliveryState))), draw(st.integers(1, 3)))
+    return StateBatch(first, first + length - 1, draw(st.sampled_from(WRITTEN)), draw(st.integers(1, 3)))
 
 
 @given(st.lists(st.tuples(st.lists(batches(), max_size=5), st.integers(0, 20)), max_size=6))
@@ -41,8 +45,8 @@ def test_the_batches_are_what_each_offset_has(writes: list[tuple[list[StateBatch
 
 
 def test_neighbours_alike_become_one() -> None:
-    first, second = StateBatch(0, 4, DeliveryState.ACKNOWLEDGED, 1), StateBatch(5, 9, DeliveryState.ACKNOWLEDGED, 1)
-    assert combine([first], [second], 0) == [StateBatch(0, 9, DeliveryState.ACKNOWLEDGED, 1)]
+    first, second = StateBatch(0, 4, RecordState.ACKNOWLEDGED, 1), StateBatch(5, 9, RecordState.ACKNOWLEDGED, 1)
+    assert combine([first], [second], 0) == [StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)]
 
 
 KEY = ShareKey("shoppers", bytes(16), 0)
@@ -63,7 +67,7 @@ async def test_the_persister_in_memory_fences_as_the_coordinator_does() -> None:
         with pytest.raises(KafkaError) as fenced:
             await persister.write(KEY, state_epoch, leader_epoch, lambda: Progress(5, 0), ())
         assert fenced.value.code is code
-    await persister.write(KEY, 2, 7, lambda: Progress(5, 1), [StateBatch(3, 6, DeliveryState.ACKNOWLEDGED, 1)])
-    assert (await persister.read(KEY, 7)).batches == (StateBatch(5, 6, DeliveryState.ACKNOWLEDGED, 1),)
+    await persister.write(KEY, 2, 7, lambda: Progress(5, 1), [StateBatch(3, 6, RecordState.ACKNOWLEDGED, 1)])
+    assert (await persister.read(KEY, 7)).batches == (StateBatch(5, 6, RecordState.ACKNOWLEDGED, 1),)
     await persister.delete(KEY)
     assert (await persister.read_summary(KEY)).start_offset == -1

@@ -30,7 +30,7 @@ def not_share(group_id: str, group: Group | None) -> Rejection | None:
 def are_unassigned(draft: Draft, names: set[str]) -> bool:
     """Return whether a subscribed partition is ready, and no member has it though no target is due."""
     body, topics = draft.body, draft.group.topics
-    if body.complete_changes == topics.changes or body.assignment_epoch < body.epoch or not body.initialized:
+    if body.complete_changes == topics.change_count or body.assignment_epoch < body.epoch or not body.initialized:
         return False
     assigned = {place for member in body.members.values() for place in member.target}
     found = [topic.id for name in names if (topic := topics.get(name)) is not None]
@@ -41,7 +41,7 @@ def are_unassigned(draft: Draft, names: set[str]) -> bool:
 def want(draft: Draft, names: set[str]) -> None:
     """Ask for the states of subscribed partitions that have none; again, where earlier tries have brought nothing."""
     body, topics = draft.body, draft.group.topics
-    if body.complete_changes == topics.changes and not draft.subscription_changed:
+    if body.complete_changes == topics.change_count and not draft.subscription_changed:
         return
     missing: States = {}
     for name in sorted(names):
@@ -60,7 +60,7 @@ def want(draft: Draft, names: set[str]) -> None:
         places = frozenset(places_of(wanted))
         draft.outcome.reply(draft.event.starter, StatesWanted(draft.epoch, places))
     elif not draft.outcome.records and body.assignment_epoch == body.epoch:
-        body.complete_changes = topics.changes
+        body.complete_changes = topics.change_count
 
 
 def initialized(group: Group, event: StatesInitialized, outcome: Outcome, now_ms: int) -> None:
