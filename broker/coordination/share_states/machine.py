@@ -93,7 +93,8 @@ def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
 def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None:
     """Change the state. A leader epoch that is newer than the last read's is allowed, and not kept.
 
-    Only `_initialize` sets the start offset back.
+    Only `_initialize` sets the start offset back. A write with an earlier one, or with a smaller count, is an old
+    request, which its sender has sent again since: what was done stays so.
     """
     current = _initialized(kept, "Write")
     _check_leader(current, event.leader_epoch)
@@ -101,12 +102,12 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
     _check_exists(kept)
     _check_batches(event.batches)
-    written = current._replace(start_offset=event.start_offset, delivery_complete_count=event.delivery_complete_count)
-    if UNINITIALIZED_OFFSET < event.start_offset < current.start_offset:
-        # An old request, which its sender has sent again since. What lies below the start was done, and stays so.
-        written = current
-    is_used = bool(event.batches) or written.start_offset not in (UNINITIALIZED_OFFSET, current.start_offset)
-    written = written._replace(is_chosen=current.is_chosen and not is_used)
+    so_far = current.start_offset, current.delivery_complete_count
+    start_offset, count = max(so_far, (event.start_offset, event.delivery_complete_count))
+    is_used = bool(event.batches) or start_offset > current.start_offset
+    written = current._replace(
+        start_offset=start_offset, delivery_complete_count=count, is_chosen=current.is_chosen and not is_used
+    )
     _change(kept, written, event.batches, outcome, now_ms)
     outcome.reply(event.token, None)
 
@@ -197,8 +198,6 @@ def _change(kept: KeptState, written: ShareState, batches: Iterable[StateBatch],
         outcome.records.append(StateRecord(kept.key, value))
         return
     assert kept.current is not None
-    if written.start_offset == UNINITIALIZED_OFFSET:
-        written = written._replace(start_offset=kept.current.start_offset)
     whole = written._replace(batches=combine(kept.current.batches, changed, written.start_offset))
     outcome.records.append(_snapshot(kept, whole, created_ms=kept.created_ms, now_ms=now_ms))
 

@@ -29,8 +29,11 @@ def configs(operation: Operation) -> Access:
 
         def deny(item: Any) -> Any:
             resource_type, code = _RESOURCES.get(item.resource_type, _CLUSTER)
-            name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else item.resource_name
-            return None if caller.may(operation, resource_type, name) else reject(item, int(code), code.text)
+            of_cluster = resource_type is ResourceType.CLUSTER
+            if caller.may(operation, resource_type, CLUSTER_NAME if of_cluster else item.resource_name):
+                return None
+            # Kafka says nothing in words to those who may not alter a broker.
+            return reject(item, int(code), None if of_cluster and operation is Operation.ALTER_CONFIGS else code.text)
 
         return by_item(caller, request, items, deny, proceed)
 

@@ -1,8 +1,9 @@
 """What each API answers a client that may do nothing, one thing, or everything: the matrix of ACLs.
 
 Only for brokers with an authorizer, and with these configs, so that two clients without TLS and SASL differ by their
-addresses: `allow.everyone.if.no.acl.found=true`, and a listener on every interface. The client at 127.0.0.1 may do
-everything. A stranger at 127.0.0.2 gets one right after the other on what is named "mine".
+addresses: `allow.everyone.if.no.acl.found=true`, and a listener on every interface. The records have old timestamps:
+`log.initial.task.delay.ms=86400000` has Kafka delete none of them meanwhile. The client at 127.0.0.1 may do everything.
+A stranger at 127.0.0.2 gets one right after the other on what is named "mine".
 """
 
 from __future__ import annotations
@@ -269,12 +270,15 @@ def _of_configs(both: list[str], every: list[str]) -> Bodies:
             {"ResourceType": 4, "ResourceName": "1", "ConfigurationKeys": ["log.retention.ms"]},
         ]}),
         ("resources", "AlterConfigs", {"ValidateOnly": True, "Resources": [
-            {"ResourceType": 2, "ResourceName": each, "Configs": [{"Name": "retention.ms", "Value": "9999"}]}
-            for each in every
+            *({"ResourceType": 2, "ResourceName": each, "Configs": [{"Name": "retention.ms", "Value": "9999"}]}
+              for each in every),
+            *({"ResourceType": 32, "ResourceName": each, "Configs": []} for each in both),
+            {"ResourceType": 4, "ResourceName": "1", "Configs": []},
         ]}),
         ("resources", "IncrementalAlterConfigs", {"ValidateOnly": True, "Resources": [
             *({"ResourceType": 2, "ResourceName": each, "Configs": [
                 {"Name": "retention.ms", "ConfigOperation": 0, "Value": "9999"}]} for each in every),
+            *({"ResourceType": 32, "ResourceName": each, "Configs": []} for each in both),
             {"ResourceType": 4, "ResourceName": "1", "Configs": [
                 {"Name": "message.max.bytes", "ConfigOperation": 0, "Value": "1048588"}]},
         ]}),

@@ -6,6 +6,7 @@ topics.
 
 from __future__ import annotations
 
+import base64
 import uuid
 from typing import Any
 
@@ -70,8 +71,9 @@ class Members:
 
 def await_share_coordinator(wire: Wire, ids: dict[str, str]) -> None:
     """Wait until the share coordinator keeps states, and the groups that are fetched from know their partitions."""
+    topic_id = base64.urlsafe_b64encode(uuid.UUID(ids["mine"]).bytes).decode().rstrip("=")
     for _ in until_deadline():
-        found = wire.ask("", "FindCoordinator", 6, {"KeyType": 2, "CoordinatorKeys": [f"g:{ids['mine']}:0"]})
+        found = wire.ask("", "FindCoordinator", 6, {"KeyType": 2, "CoordinatorKeys": [f"g:{topic_id}:0"]})
         if not found["Coordinators"][0]["ErrorCode"]:
             break
     topics = [{"TopicId": each, "Partitions": [{"PartitionIndex": 0}]} for each in ids.values()]

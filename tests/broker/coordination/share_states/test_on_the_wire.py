@@ -113,8 +113,11 @@ async def test_a_state_is_initialized_read_written_and_deleted_as_in_kafka(broke
     assert (await states.write(0, (2, 4), 0, -1)).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (await states.write(0, (1, 5), 0, -1)).error_code == ErrorCode.FENCED_STATE_EPOCH
     assert (await states.write(0, (2, 5), 0, 0, [(0, 4, 0, 1), (5, 9, 2, 1)])).error_code == 0
-    # A newer leader that has not read is let in, and its epoch is not kept.
+    # A newer leader that has not read is let in, and its epoch is not kept. Without a start offset the count stays.
     assert (await states.write(0, (2, 6), -1, 5, [(2, 6, 4, 1)])).error_code == 0
+    assert (await states.summary(0)).delivery_complete_count == 0
+    await states.write(0, (2, 5), 0, 5)
+    await states.write(0, (2, 5), 0, -1)
     read = await states.read(0, 5)
     batches = [(each.first_offset, each.last_offset, each.delivery_state) for each in read.state_batches]
     assert (read.start_offset, batches) == (0, [(0, 1, 0), (2, 6, 4), (7, 9, 2)])
@@ -137,7 +140,7 @@ async def test_a_state_is_initialized_read_written_and_deleted_as_in_kafka(broke
         (ShareSnapshotValue, 0, 0, -1),
         (ShareUpdateValue, 0, 5, -1),
         (ShareUpdateValue, 0, 5, 0),
-        (ShareUpdateValue, 0, 5, -1),
+        *[(ShareUpdateValue, 0, 5, 0)] * 3,
         (ShareUpdateValue, 0, 5, 5),
         (ShareSnapshotValue, 1, 0, 7),
         None,
