@@ -1,14 +1,16 @@
 """`make release`: build a release into dist/, and try it as a new user would.
 
 Makes the sdist and a wheel of this machine's Python (`cibuildwheel` makes those of the others, with what pyproject.toml
-says), checks their metadata, and installs the wheel into an empty environment of each Python that is here, with pip and
-with uv. There it runs the first minute of the README. Needs what the extra `release` brings. Refuses to call a release
-ready whose addresses in pyproject.toml are placeholders.
+says), checks their metadata, and installs them into an empty environment of each Python that is here, with pip and with
+uv. There it runs the first minute of the README. Then it builds the image, or runs the image's steps in a folder where
+no daemon builds it, and runs the same minute there. Needs what the extra `release` brings. Addresses in pyproject.toml
+that are placeholders are named: the workflow `release` does not publish them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +23,8 @@ DIST = ROOT / "dist"
 PYTHONS = [f"python3.{minor}" for minor in range(11, 16)]
 PLACEHOLDER = "odradek.invalid"
 _LONG_S = 900
+# The image has 250 MB with its base, python:slim, which has 45 as a registry counts them.
+_MAX_IMAGE_MIB = 350
 
 # The first minute. `ready` is the broker's first line.
 _MINUTE = """
@@ -35,6 +39,9 @@ seq 1000 | odradek produce numbers -b "$address"
 [ "$(odradek consume numbers --until-end -b "$address" | wc -l)" = 1000 ]
 python -m odradek ping -b "$address"
 """
+_SQL = """
+[ "$(odradek sql 'select count(*) from numbers' --csv -b "$address" | tail -1)" = 1000 ]
+"""
 
 
 def main() -> None:
@@ -45,14 +52,17 @@ def main() -> None:
     (wheel,) = DIST.glob("*.whl")
     (sdist,) = DIST.glob("*.tar.gz")
     for python in PYTHONS:
-        if is_there(python):
-            # A wheel with the kernel is for one Python.
-            try_release(python, wheel if python == f"python3.{sys.version_info.minor}" else sdist)
-        else:
-            print(f"   {python}: not on this machine, not tried")
+        # A wheel with the kernel is for one Python.
+        is_ours = python == f"python3.{sys.version_info.minor}"
+        for built in [wheel, sdist] if is_ours else [sdist]:
+            if is_there(python):
+                try_release(python, built)
+            else:
+                print(f"   {python}: not on this machine, not tried")
+    try_image()
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
     if any(PLACEHOLDER in each for each in urls.values()):
-        sys.exit("dist/ is whole, but [project.urls] in pyproject.toml has placeholders: fill them in, then release")
+        print("[project.urls] in pyproject.toml has placeholders: fill them in before this is published")
     print(f"dist/ is ready: {', '.join(sorted(each.name for each in DIST.iterdir()))}")
 
 
@@ -73,6 +83,30 @@ def try_release(python: str, built: Path) -> None:
             step(f"{python}: {installer} install {built.name}", [*command, built])
             path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
             step(f"{python}: the first minute", ["sh", "-c", _MINUTE], PATH=path)
+
+
+def try_image() -> None:
+    """Build the image, or run its steps in a folder, and run the first minute there."""
+    if shutil.which("docker") and not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode:
+        return step("the image", ["docker", "build", "-f", ROOT / "docker" / "Dockerfile", "-t", "odradek", ROOT])
+    with tempfile.TemporaryDirectory() as folder:
+        installed = Path(folder) / "odradek"
+        step("the image: its steps in a folder, for want of a daemon", ["sh", "-euc", image_steps(installed)])
+        size = sum(each.lstat().st_size for each in installed.rglob("*") if each.is_file()) >> 20
+        print(f"   {size} MiB beside the base image")
+        if size > _MAX_IMAGE_MIB:
+            sys.exit(f"the image is to have at most {_MAX_IMAGE_MIB} MiB beside the base image")
+        path = f"{installed / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        step("the image: the first minute", ["sh", "-c", _MINUTE + _SQL], PATH=path)
+
+
+def image_steps(installed: Path) -> str:
+    """Return what the image's first stage runs, for this machine's Python and another folder than the image's."""
+    stage = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[1].replace("\\\n", " ")
+    steps = f"cd {ROOT}\n" + "\n".join(re.findall(r"^RUN (.*)", stage, re.MULTILINE))
+    steps = steps.replace("/opt/odradek", str(installed)).replace("/tmp/", f"{installed.parent}/")
+    here = f"python3.{sys.version_info.minor}"
+    return re.sub(r"python3\.\d+", here, steps).replace("python -", f"{sys.executable} -")
 
 
 def step(what: str, command: list[str | Path], **environment: str) -> None:
