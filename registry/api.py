@@ -7,12 +7,12 @@ written what this one has not read yet.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import changes, errors
 from .errors import RegistryError
-from .formats.formats import AVRO, DEFAULT_LEVEL, TYPES
+from .formats.formats import AVRO, DEFAULT_LEVEL, PROTOBUF, TYPES
 from .records import Content, Version, reference_json
 from .schemas_log import SchemasLog
 from .subjects import LATEST, READWRITE, Subjects
@@ -113,21 +113,18 @@ async def _versions(log: SchemasLog, request: Request) -> list[int]:
 
 
 async def _one_version(log: SchemasLog, request: Request) -> dict[str, Any]:
-    return version_json(_found_version(log, request))
+    found = log.subjects.version(request.subject, request.version, deleted=request.flag("deleted"))
+    return version_json(replace(found, content=await _formatted(log, request, found.content)))
 
 
 async def _text_of_version(log: SchemasLog, request: Request) -> Text:
-    return Text(_found_version(log, request).content.text)
+    found = log.subjects.version(request.subject, request.version, deleted=request.flag("deleted"))
+    return Text((await _formatted(log, request, found.content)).text)
 
 
 async def _referenced_by(log: SchemasLog, request: Request) -> list[int]:
     found = log.subjects.version(request.subject, request.version, deleted=True)
     return _page(sorted({each.id for each in log.subjects.referrers(found.subject, found.version)}), request)
-
-
-def _found_version(log: SchemasLog, request: Request) -> Version:
-    _check_format(request)
-    return log.subjects.version(request.subject, request.version, deleted=request.flag("deleted"))
 
 
 async def _register(log: SchemasLog, request: Request) -> Any:
@@ -190,14 +187,13 @@ def _listed_versions(state: Subjects, request: Request) -> list[Version]:
 
 
 async def _by_id(log: SchemasLog, request: Request) -> dict[str, Any]:
-    _check_format(request)
-    made = _content_json(log.subjects.content(_number(request.names[0])))
+    content = log.subjects.content(_number(request.names[0]))
+    made = _content_json(await _formatted(log, request, content))
     return made | {"maxId": log.subjects.max_id} if request.flag("fetchMaxId") else made
 
 
 async def _text_by_id(log: SchemasLog, request: Request) -> Text:
-    _check_format(request)
-    return Text(log.subjects.content(_number(request.names[0])).text)
+    return Text((await _formatted(log, request, log.subjects.content(_number(request.names[0])))).text)
 
 
 async def _versions_of_id(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
@@ -222,10 +218,14 @@ async def _contexts(log: SchemasLog, request: Request) -> list[str]:
     return ["."]
 
 
-def _check_format(request: Request) -> None:
+async def _formatted(log: SchemasLog, request: Request, content: Content) -> Content:
+    """Return a content in the format that is asked for: its own, or a descriptor of Protobuf. Raises RegistryError."""
     form = request.query.get("format", "")
-    if form not in ("", "default"):
-        raise RegistryError(42201, f"The format {form!r} of a schema is not supported")
+    if form in ("", "default"):
+        return content
+    if (form, content.type) != ("serialized", PROTOBUF):
+        raise RegistryError(42201, f"The format {form[:100]!r} of a schema of type {content.type} is not supported")
+    return replace(content, text=await log.look(lambda state: state.source(content).serialized()))
 
 
 # -- Compatibility

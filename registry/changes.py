@@ -14,7 +14,7 @@ from typing import Any
 
 from . import errors, records
 from .errors import InvalidSchema, RegistryError
-from .formats.formats import LEVELS, NONE, Source, incompatibilities, is_unicode
+from .formats.formats import LEVELS, NONE, PROTOBUF, Source, incompatibilities, is_unicode
 from .records import Content, Record, Reference, Version
 from .subjects import IMPORT, LATEST, MODES, READONLY, READONLY_OVERRIDE, Subjects
 
@@ -89,15 +89,16 @@ def _with_content(versions: list[Version], content: Content) -> Version | None:
 
 
 def _written_otherwise(state: Subjects, versions: list[Version], content: Content, normalize: bool) -> Version | None:
-    """Return the version that another registry stored under another text of the same schema."""
+    """Return the version that is the same schema under another text: another registry's, or a .proto file's."""
+    wanted = state.source(content).identity(normalize=normalize) if content.type == PROTOBUF else content.text
     for each in reversed(versions):
         if each.content.type != content.type or each.content.references != content.references:
             continue
         try:
-            text = state.canonical_text(each.content, normalize=normalize)
+            identity = state.identity(each.content, normalize=normalize)
         except RegistryError:  # what an older registry let pass can be served, but it equals nothing
             continue
-        if text == content.text:
+        if identity == wanted:
             return each
     return None
 

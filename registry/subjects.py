@@ -33,8 +33,8 @@ class Subjects:
         self._ids: dict[Content, int] = {}
         self._places: dict[int, dict[tuple[str, int], None]] = {}
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = {}
-        # What `canonical_text` has made of contents that are here.
-        self._canonical: dict[Content, dict[bool, str]] = {}
+        # What `identity` has made of contents that are here.
+        self._identities: dict[Content, dict[bool, str]] = {}
 
     # -- Records
 
@@ -94,7 +94,7 @@ class Subjects:
         del places[subject, number]
         if not places:
             del self._places[version.id], self._contents[version.id]
-            self._canonical.pop(version.content, None)
+            self._identities.pop(version.content, None)
             if self._ids.get(version.content) == version.id:
                 del self._ids[version.content]
         for each in version.content.references:
@@ -193,11 +193,11 @@ class Subjects:
         of_all = self.modes.get(None) or READWRITE
         return of_all if of_all == READONLY_OVERRIDE else self.modes.get(subject) or of_all
 
-    def canonical_text(self, content: Content, *, normalize: bool) -> str:
-        """Return the canonical text of a content that a version has. Raises RegistryError if it is no valid schema."""
-        made = self._canonical.setdefault(content, {})
+    def identity(self, content: Content, *, normalize: bool) -> str:
+        """Return the identity of a content that a version has. Raises RegistryError if it is no valid schema."""
+        made = self._identities.setdefault(content, {})
         if normalize not in made:
-            made[normalize] = self.source(content).canonical(normalize=normalize)
+            made[normalize] = self.source(content).identity(normalize=normalize)
         return made[normalize]
 
     def source(self, content: Content) -> Source:

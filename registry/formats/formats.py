@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
+from ... import how_to_install
 from ..errors import InvalidSchema, RegistryError
-from . import avro, avro_compatibility, json_compatibility, json_schema, protobuf
+from . import avro, avro_compatibility, json_compatibility, json_schema
 from .difference import Difference, Steps
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
@@ -15,8 +17,10 @@ AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 TYPES = (JSON, PROTOBUF, AVRO)
 NONE = "NONE"
 DEFAULT_LEVEL = "BACKWARD"
-# Of the earlier versions of one check, with their references: each is parsed, at some megabytes a second.
+# Of the earlier versions of one check, with their references: each is parsed, at some megabytes a second, and a .proto
+# file at some 50,000 characters a second.
 MAX_COMPARED_CHARACTERS = 16 << 20
+MAX_COMPARED_PROTO = 1 << 19
 LEVELS = (NONE, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
 
@@ -30,13 +34,24 @@ class Source:
 
     def canonical(self, *, normalize: bool = False) -> str:
         """Return the text that the registry stores. Raises InvalidSchema."""
-        if self.type == PROTOBUF:
-            text = protobuf.canonical(self.text)
-        else:
-            text: str = _module(self.type).canonical(_parsed(self, is_new=True), normalize=normalize)
+        parsed = _parsed(self, is_new=True)
+        # A .proto file keeps its comments.
+        text: str = (
+            self.text.strip() if self.type == PROTOBUF else _module(self.type).canonical(parsed, normalize=normalize)
+        )
         if not is_unicode(text):
             raise InvalidSchema("half of a surrogate pair is no character")
         return text
+
+    def identity(self, *, normalize: bool = False) -> str:
+        """Return what all texts of this schema have in common. Raises InvalidSchema."""
+        if self.type == PROTOBUF:
+            return _protobuf().identity(self.text, normalize=normalize)
+        return self.canonical(normalize=normalize)
+
+    def serialized(self) -> str:
+        """Return a schema of Protobuf as a descriptor in base64. Raises InvalidSchema."""
+        return _protobuf().serialized(self.text, self.references)
 
 
 def is_unicode(text: str) -> bool:
@@ -58,13 +73,23 @@ def _module(kind: str) -> Any:
 def _parsed(source: Source, *, is_new: bool = False) -> Any:
     if source.type == AVRO:
         return avro.parse(source.text, source.references.values(), is_new=is_new)
+    if source.type == PROTOBUF:
+        return _protobuf().parse(source.text, source.references)
     return json_schema.parse(source.text, source.references)
+
+
+def _protobuf(name: str = "protobuf") -> Any:
+    """Return a module of Protobuf, which needs libraries that not every registry has. Raises RegistryError."""
+    try:
+        return import_module(f".{name}", __package__)
+    except ModuleNotFoundError as error:
+        raise RegistryError(42201, f"Protobuf needs {error.name}: {how_to_install('registry')}") from None
 
 
 def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[str]:
     """Return why `new` may not follow the `earlier` versions, the last one last; nothing if it may. Each is a line.
 
-    Raises RegistryError for Protobuf, which is not compared.
+    Raises RegistryError past the bounds.
     """
     checked = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     if level == NONE or not checked:
@@ -84,10 +109,11 @@ def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[st
 
 def _check_size(checked: list[Source]) -> None:
     size = sum(len(each.text) + sum(map(len, each.references.values())) for each in checked)
-    if size > MAX_COMPARED_CHARACTERS:
+    most = MAX_COMPARED_PROTO if checked[-1].type == PROTOBUF else MAX_COMPARED_CHARACTERS
+    if size > most:
         raise RegistryError(
             42201,
-            f"The {len(checked)} earlier versions have {size} characters, and at most {MAX_COMPARED_CHARACTERS} are "
+            f"The {len(checked)} earlier versions have {size} characters, and at most {most} are "
             "compared: delete old versions, or set a level that compares the last one alone",
         )
 
@@ -98,8 +124,6 @@ def _messages(new: Source, old: Source, level: str, steps: Steps) -> Iterator[st
         return
     if (new.text, new.references) == (old.text, old.references):
         return
-    if new.type == PROTOBUF:
-        raise protobuf.refuse_comparison()
     ours, theirs = _parsed(new), _parsed(old)
     if level.startswith(("BACKWARD", "FULL")):
         yield from (each.message(reader_is_new=True) for each in _differences(new.type, ours, theirs, steps))
@@ -108,4 +132,6 @@ def _messages(new: Source, old: Source, level: str, steps: Steps) -> Iterator[st
 
 
 def _differences(kind: str, reader: Any, writer: Any, steps: Steps) -> list[Difference]:
+    if kind == PROTOBUF:
+        return _protobuf("protobuf_compatibility").differences(reader, writer, steps)
     return (avro_compatibility if kind == AVRO else json_compatibility).differences(reader, writer, steps)

@@ -116,12 +116,32 @@ async def test_a_read_only_subject_takes_nothing(ask: Client) -> None:
     assert (await ask("POST", "/subjects/s/versions", record("a")))[0] == 200
 
 
-async def test_protobuf_is_stored_and_not_compared(ask: Client) -> None:
-    first, second = ({"schemaType": "PROTOBUF", "schema": f"message {name} {{}}"} for name in "AB")
-    assert await ask("POST", "/subjects/s/versions", first) == (200, {"id": 1})
-    assert (await ask("POST", "/subjects/s/versions", second))[1]["error_code"] == 42205
-    await ask("PUT", "/config/s", {"compatibility": "NONE"})
-    assert await ask("POST", "/subjects/s/versions", second) == (200, {"id": 2})
+async def test_protobuf_is_compared_and_refers_to_other_files(ask: Client) -> None:
+    def schema(text: str, *references: str) -> dict[str, Any]:
+        refers = [{"name": f"{each}.proto", "subject": each, "version": 1} for each in references]
+        return {"schemaType": "PROTOBUF", "schema": text, "references": refers}
+
+    c, b = (
+        schema("message C { optional int32 a = 1; }"),
+        schema('import "c.proto"; message B { optional C c = 1; }', "c"),
+    )
+    a = schema('import "b.proto"; import "google/protobuf/any.proto"; message A { optional B b = 1; }', "b")
+    assert [
+        await ask("POST", f"/subjects/{name}/versions", each) for name, each in zip("cba", (c, b, a), strict=True)
+    ] == [(200, {"id": number}) for number in (1, 2, 3)]
+    spaced = a | {"schema": a["schema"].replace(";", ";  // so it is\n")}
+    assert (await ask("POST", "/subjects/a", spaced))[1]["id"] == 3
+    assert await ask("POST", "/subjects/a/versions", spaced) == (200, {"id": 3})
+    other = schema("message C { optional string a = 1; }")
+    status, answer = await ask("POST", "/subjects/c/versions", other)
+    assert (status, answer["error_code"]) == (409, 409) and "FIELD_SCALAR_KIND_CHANGED" in answer["message"]
+    for text in ("this is not proto at all", 'import "b.proto"; message A {}', "message " * 200_000):
+        status, answer = await ask("POST", "/subjects/new/versions", schema(text))
+        assert (status, answer["error_code"]) == (422, 42201) and len(answer["message"]) < 3_000
+    serialized = (await ask("GET", "/schemas/ids/3?format=serialized"))[1]
+    assert (await ask("POST", "/subjects/a/versions", serialized))[0] == 200
+    assert (await ask("GET", "/schemas/ids/3?format=other"))[1]["error_code"] == 42201
+    assert (await ask("DELETE", "/subjects/c"))[1]["error_code"] == 42206
 
 
 async def test_what_was_answered_is_there_after_a_restart(broker: Broker) -> None:
