@@ -3,7 +3,7 @@
     python -m benchmarks archive [--rows 400000] [--commits 200] [--files 1000]
 
 The goals: at most 1.4 times pyarrow's time, 1.5 million rows a second, 0.06 s a commit also at the 1,440th, and 0.1 s
-to plan a union over 1,000 files. The broker is a process of its own.
+to plan a union over 1,000 files, and 4 times the raw archive for Avro with types. The broker is a process of its own.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from odradek.client.archive.layout import SCHEMA, arrow_schema
 from odradek.client.archive.parquet_files import parquet_writer
 from odradek.client.archive.places import catalog_of
-from odradek.client.archive.run import Archiver
+from odradek.client.archive.run import ArchiveOptions, Archiver
+from odradek.client.archive.typed import of_registry
 from odradek.client.archive.union import cut
 from odradek.client.archive.upkeep import keep_up
 from odradek.client.arrow.read_options import read_options
 from odradek.client.blocking import Producer
+from odradek.client.schemas import Avro, Schema, SchemaRegistry
+from odradek.client.schemas.schema_registry import Registered
 
 from .brokers import Odradek
 
@@ -57,6 +62,7 @@ def _figures(address: str, folder: Path, rows: int, commits: int, files: int) ->
     taken = _cpu_s(Archiver(catalog, "bulk", reading).round)
     floor = _floor_s(catalog, folder)
     yield f"raw: {rows / taken / 1e6:.2f} million rows a CPU second, {taken / floor:.2f} times pyarrow ({floor:.2f} s)"
+    yield _avro(address, catalog, reading, rows)
     times: list[float] = []
     archiver = Archiver(catalog, "commits", reading)
     for _ in range(commits):
@@ -66,6 +72,43 @@ def _figures(address: str, folder: Path, rows: int, commits: int, files: int) ->
     first, last = (sum(part) / tenth for part in (times[:tenth], times[-tenth:]))
     yield f"commits: {first:.3f} CPU s each at first, {last:.3f} at the {commits:,}th, upkeep counted"
     yield f"union: {_union_s(address, catalog, reading, folder, files):.3f} CPU s to plan {files:,} files"
+
+
+def _avro(address: str, catalog: Any, reading: Any, rows: int) -> str:
+    """Archive records of Avro without types, and with them."""
+    registry = _Registry()
+    write, chance = Avro(registry).writer(1, registry.schema(1)), random.Random(rows)
+    values = [
+        write({
+            "flight": number, "carrier": chance.choice(("AA", "DL", "UA")), "delay": chance.randrange(-20, 400),
+            "at": 1_700_000_000_000 + number, "tail": f"N{chance.randrange(99_999)}", "miles": chance.random() * 3000,
+        })
+        for number in range(rows)
+    ]  # fmt: skip
+    with Producer(address) as producer:
+        producer.send_many("avro", ((None, each) for each in values))
+    typed = ArchiveOptions(table=("odradek", "typed"), values=lambda: of_registry(registry, "avro", "avro"))
+    raw, both = (_cpu_s(Archiver(catalog, "avro", reading, each).round) for each in (ArchiveOptions(), typed))
+    read, column = of_registry(registry, "avro", "avro").read, pa.array(values, pa.binary())
+    alone = _cpu_s(lambda: read(column, np.zeros(rows, np.bool_)))
+    of_raw = f"{both / raw:.2f} times the raw archive, decoding alone {alone / raw:.2f} times"
+    return f"avro: {rows / both / 1e6:.2f} million rows a CPU second with types, {of_raw}"
+
+
+class _Registry(SchemaRegistry):
+    """A registry that has one schema."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1")
+
+    def schema(self, schema_id: int) -> Schema:
+        kinds = {"flight": "int", "carrier": "string", "delay": "int", "miles": "double", "tail": ["null", "string"]}
+        kinds["at"] = {"type": "long", "logicalType": "timestamp-millis"}
+        fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+        return Schema(json.dumps({"type": "record", "name": "Flight", "fields": fields}))
+
+    def latest(self, subject: str) -> Registered:
+        return Registered(1, 1, self.schema(1))
 
 
 def _produce(address: str, topic: str, rows: int) -> None:

@@ -8,7 +8,7 @@ and objects that are usual:
     encode_records                protocol.records.record         prepare                    client.producer.preparation
     scan_batches                  client.arrow.batches            places                     client.producer.batch
     OpenColumns                   client.arrow.columns            OpenBatches and its rows   client.producer.producer
-    join_objects                  client.spark.typed_values
+    join_objects                  client.schemas.typed_rows      AvroProgram, AvroColumns  client.schemas.avro_columns
 
 For anything else they say so, mostly by None, and Python decides. So what is broken, and how the error reads, stands in
 Python alone. A caller looks at `compiled` at each call.
@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Any
 
 # Goes up when a function of the kernel changes. A kernel with another number is not called.
-INTERFACE = 6
+INTERFACE = 7
 _MODULE = f"{__package__}.loops"
 
 

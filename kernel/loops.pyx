@@ -7,6 +7,7 @@
     arrow.pxi        scan_batches, OpenColumns                       record batches to Arrow columns
     arrow_rows.pxi   OpenBatches                                     Arrow columns to record batches
     json.pxi         join_objects                                    values of JSON to lines
+    avro.pxi         AvroProgram, AvroColumns                        records of Avro to Arrow columns
 
 Each does what a Python function of `odradek` does, for the bytes and objects that are usual (door.py names it). For
 anything else it says so, and Python decides: what is broken, and how the error reads, stands there alone.
@@ -28,7 +29,7 @@ from cpython.tuple cimport (
 )
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
@@ -38,7 +39,7 @@ cdef extern from "Python.h":
 
 # What the Python side needs to find: a clone may hold what was built from older sources. Goes up when a function
 # changes.
-INTERFACE = 6
+INTERFACE = 7
 
 ctypedef const unsigned char *Bytes
 
@@ -63,3 +64,4 @@ include "producing.pxi"
 include "arrow.pxi"
 include "arrow_rows.pxi"
 include "json.pxi"
+include "avro.pxi"

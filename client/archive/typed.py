@@ -23,6 +23,8 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from ..errors import InvalidOption, KafkaError
+from ..schemas.avro_columns import avro_rows
+from ..schemas.avro_columns import of_registry as programs_of
 from ..schemas.tables import ArrowAvro, fitted, in_microseconds, table_of
 from ..schemas.typed_rows import BadValue, cast, json_rows, unpacked_rows
 from . import ArchiveError
@@ -145,6 +147,8 @@ def of_registry(registry: Any, topic: str, format_name: str, bad: str = "keep") 
     aliases = {each["name"]: each.get("aliases", ()) for each in json.loads(latest.text).get("fields", ())}
 
     def read(values: Any, marks: Any) -> list[Any]:
+        if isinstance(reader, ArrowAvro):
+            return avro_rows(values, raw, kind, marks, unpack, programs_of(reader))
         return unpacked_rows(values, raw, kind, marks, unpack)
 
     return TypedValues(kind, read, unpack, bad, aliases)

@@ -40,7 +40,7 @@ class Avro(RegisteredSerializer):
 
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return a schema as fastavro wants it, with what it refers to. Raises InvalidOption."""
-        return self._once(("parsed", schema), lambda: parsed_schema(registry, schema))
+        return self.once(("parsed", schema), lambda: parsed_schema(registry, schema))
 
     def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return the own schema as fastavro wants it. Raises InvalidOption."""
@@ -79,7 +79,7 @@ class Avro(RegisteredSerializer):
                 # A date or a time that Python does not have, or bad bytes.
                 if not self._FAR_TIMES:
                     raise
-                patient = self._once(("patient", writer), lambda: parsed_schema(registry, writer, with_far_times))
+                patient = self.once(("patient", writer), lambda: parsed_schema(registry, writer, with_far_times))
                 stream.seek(0)
                 return read(stream, patient, resolved)
 

@@ -152,7 +152,7 @@ class RegisteredSerializer(ABC):
 
     def _encoded(self, registry: SchemaRegistry, content: Any, topic: str, field: str) -> bytes:
         schema_id, schema = self._writer(registry, topic, field)
-        encode = self._once((schema,), lambda: self._encoder(registry, schema))
+        encode = self.once((schema,), lambda: self._encoder(registry, schema))
         return frame(schema_id) + encode(content)
 
     def _writer(self, registry: SchemaRegistry, topic: str, field: str) -> tuple[int, Schema]:
@@ -169,7 +169,7 @@ class RegisteredSerializer(ABC):
         self._check_type(writer)
         reader = self._reader(registry, topic, field)
         other = None if reader == writer else reader
-        decode = self._once((writer, other), lambda: self._decoder(registry, writer, other))
+        decode = self.once((writer, other), lambda: self._decoder(registry, writer, other))
         return decode(memoryview(content)[_FRAME.size :])
 
     def _reader(self, registry: SchemaRegistry, topic: str, field: str) -> Schema | None:
@@ -183,7 +183,7 @@ class RegisteredSerializer(ABC):
         if schema.type != self.TYPE:
             raise BadFrame(f"the schema is of type {schema.type}, not {self.TYPE}")
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """Return what `make` makes, or made before. Schemas are few: beyond a bound all begin anew."""
         if key not in self._made:
             if len(self._made) >= MAX_KEPT:

@@ -126,11 +126,21 @@ class TableAvro(Avro):
 
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return a writer's schema without the logical types that tables do not have."""
-        return self._once(("writer", schema), lambda: parsed_schema(registry, schema, _plain))
+        return self.once(("writer", schema), lambda: parsed_schema(registry, schema, _plain))
 
     def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return the own schema, whose fields may all be missing."""
-        return self._once(("reader", schema), lambda: parsed_schema(registry, schema, _nullable))
+        return self.once(("reader", schema), lambda: parsed_schema(registry, schema, _nullable))
+
+    def pair(self, schema_id: int) -> tuple[Any, Any]:
+        """Return the schema with an id, parsed, and the own one that its values are read as: None if it is the same.
+
+        Raises BadFrame, and what the registry does.
+        """
+        writer, own = self.registry.schema(schema_id), self._schema
+        self._check_type(writer)
+        assert own is not None
+        return self.parsed(self.registry, writer), None if own == writer else self.resolved(self.registry, own)
 
     @property
     def type(self) -> Any:
@@ -144,10 +154,10 @@ class ArrowAvro(TableAvro):
     """The same with numbers for dates and times, as Arrow has them: Python has no year 10000."""
 
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        return self._once(("raw writer", schema), lambda: parsed_schema(registry, schema, _raw))
+        return self.once(("raw writer", schema), lambda: parsed_schema(registry, schema, _raw))
 
     def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        return self._once(("raw reader", schema), lambda: parsed_schema(registry, schema, _raw_nullable))
+        return self.once(("raw reader", schema), lambda: parsed_schema(registry, schema, _raw_nullable))
 
     @property
     def type(self) -> Any:
@@ -283,7 +293,7 @@ class TableJson(JsonSchema):
         schema = self._schema
         assert schema is not None
         references = self.registry.referenced
-        return self._once(("root",), lambda: _Nodes().of(*resolver_of(schema.text, references(schema)), ()))
+        return self.once(("root",), lambda: _Nodes().of(*resolver_of(schema.text, references(schema)), ()))
 
     @property
     def type(self) -> Any:

@@ -36,6 +36,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InvalidOption, SerializationFailed
+from ..schemas.avro import reader_of
+from ..schemas.avro_columns import avro_rows, of_registry, of_schema
 from ..schemas.tables import fitted
 from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
 from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
@@ -71,7 +73,7 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
 def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decoded:
     """Return a column of a type that is no struct, as a registry has them for keys."""
     raw, final = (pa.struct([("", each)]) for each in (as_read(wanted.name, kind), arrow_type(kind)))
-    pieces = unpacked_rows(column, raw, final, bad, _registered(wanted, raw, lambda value: {"": value}))
+    pieces = _of_registry(column, raw, final, bad, wanted, is_field=True)
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
     return Decoded(rows.flatten()[0], bad)
 
@@ -139,9 +141,8 @@ def _from_msgpack(column: Array, raw: Any, final: Any, bad: Marks, wanted: Forma
 
 def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
     if wanted.registered is not None:
-        return _from_registry(column, raw, final, bad, wanted)
-    schema = import_module("fastavro").parse_schema(json.loads(wanted.avro_schema or ""))
-    read = import_module("..schemas.avro", __package__).reader_of(schema)
+        return _of_registry(column, raw, final, bad, wanted)
+    schema, read = _avro_reader(wanted.avro_schema or "")
 
     def unpack(value: bytes) -> Any:
         stream = io.BytesIO(value)
@@ -150,26 +151,35 @@ def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) 
             raise BadValue("bytes are left after the record")
         return row
 
-    return unpacked_rows(column, raw, final, bad, unpack)
+    return avro_rows(column, raw, final, bad, unpack, of_schema(schema))
 
 
-def _from_registry(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
-    return unpacked_rows(column, raw, final, bad, _registered(wanted, raw, lambda value: value))
+@lru_cache(maxsize=8)
+def _avro_reader(text: str) -> tuple[Any, Any]:
+    """Return the schema of a writer, and what reads one value by it."""
+    schema = import_module("fastavro").parse_schema(json.loads(text))
+    return schema, reader_of(schema)
 
 
-def _registered(wanted: Format, raw: Any, row_of: Callable[[Any], Any]) -> Callable[[bytes], Any]:
-    """Return what reads a row by a schema registry, with values that pyarrow takes for the type `raw`."""
+def _of_registry(
+    column: Array, raw: Any, final: Any, bad: Marks, wanted: Format, is_field: bool = False
+) -> list[Array]:
     decode = wanted.registered.decode
+
+    def unpack(value: bytes) -> Any:
+        row = {"": decode(value)} if is_field else decode(value)
+        return row if wanted.name == "avro" else fitted(row, raw)
+
     if wanted.name == "avro":
-        return lambda value: row_of(decode(value))
-    return lambda value: fitted(row_of(decode(value)), raw)
+        return avro_rows(column, raw, final, bad, unpack, of_registry(wanted.registered, is_field=is_field))
+    return unpacked_rows(column, raw, final, bad, unpack)
 
 
 _READERS: dict[str, Callable[[Array, Any, Any, Marks, Format], Sequence[Array]]] = {
     "json": _from_json,
     "msgpack": _from_msgpack,
     "avro": _from_avro,
-    "json-schema": _from_registry,
+    "json-schema": _of_registry,
 }
 
 

@@ -14,9 +14,11 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidOption, KafkaError, SchemaRegistryRefused
+from ..schemas.avro_columns import decoded, of_registry, taken, with_rows
 from ..schemas.plain_json import to_json
 from ..schemas.registered import RegisteredSerializer
 from ..schemas.tables import ArrowAvro, TableAvro, TableJson, array_of, in_microseconds, table_of
@@ -58,8 +60,16 @@ class RegisteredValues:
     def arrays(self, values: Any, names: Sequence[str]) -> list[Any]:
         """Return the columns of these names, of an Arrow array of bytes."""
         assert self._table is not None
-        rows = [{} if each is None else self._value(self._table, each) for each in values.to_pylist()]
-        return [array_of([each.get(name) for each in rows], self._kinds[name]) for name in names]
+        kinds = [(name, self._kinds[name]) for name in names if name != CORRUPT]
+        raw, final = pa.struct(kinds), pa.struct([(name, in_microseconds(kind)) for name, kind in kinds])
+        made, left = pa.nulls(len(values), final), np.arange(len(values))
+        if isinstance(self._table, ArrowAvro):
+            made, left = decoded(values, raw, final, of_registry(self._table))
+        rows = [{} if each is None else self._value(self._table, each) for each in taken(values, left).to_pylist()]
+        columns = dict(zip([name for name, _ in kinds], made.flatten(), strict=True))
+        columns[CORRUPT] = pa.nulls(len(values), pa.string())
+        others = {name: array_of([each.get(name) for each in rows], self._kinds[name]) for name in names}
+        return [with_rows(columns[name], left, others[name]) for name in names]
 
     def _value(self, reader: RegisteredSerializer, content: bytes) -> Any:
         try:

@@ -19,6 +19,8 @@ from odradek.client.schemas.registered import frame
 from odradek.client.schemas.schema_registry import Registered
 from odradek.client.sql.registered_values import RegisteredValues
 
+pytestmark = pytest.mark.usefixtures("arrow_way")
+
 
 class Known(SchemaRegistry):
     """A registry that has one schema of values, and what it refers to."""
