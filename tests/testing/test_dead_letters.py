@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from odradek.broker.server import Broker
+from odradek.broker.share_partitions import dead_letter_topics
 from odradek.client import ConfigResource
 from odradek.client.blocking import Admin, ShareConsumer
 from odradek.client.core.descriptions import ShareQueue
-from odradek.testing import LocalKafka
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.testing import KafkaCluster, LocalKafka
 from odradek.tests.support.documents.command import odradek, printed
 
 
@@ -63,3 +67,37 @@ def test_a_broker_that_knows_no_dead_letters_has_none(kafka: LocalKafka, monkeyp
     admin: Any = kafka._admin  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(admin, "describe_configs", lambda asked: {each: {} for each in asked})
     assert kafka.dead_letters("workers") == []
+
+
+def test_a_cluster_writes_them_to_the_next_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letter_topics, "PAUSES_S", (0.1,) * 100)
+    configs = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dlq.jobs"}
+    options: dict[str, Any] = {"group_id": "workers", "share_acknowledgement_mode": "explicit"}
+    logs = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    few = {f"{each}.num.partitions": 1 for each in logs}
+    with KafkaCluster(few) as cluster, Admin(cluster.address) as admin:
+        options["bootstrap_servers"] = cluster.address
+        with pytest.raises(KafkaError) as refused:
+            admin.alter_configs({ConfigResource.group("workers"): configs})
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+        async def were_alone_before(brokers: Sequence[Broker]) -> None:
+            for each in brokers:
+                each.services.metadata.put_group_configs("workers", configs)
+
+        cluster._on_loop(were_alone_before)  # pyright: ignore[reportPrivateUsage]
+        cluster.create_topic("jobs")
+        cluster.create_topic("dlq.jobs", config={"errors.deadletterqueue.group.enable": "true"})
+        cluster.move_leader("jobs", to=1)
+        cluster.move_leader("dlq.jobs", to=2)
+        cluster.put("jobs", ["a", "b", "c"])
+        with ShareConsumer("jobs", **options) as worker:
+            jobs = worker.getmany(timeout_ms=60_000)
+            cluster.kill(2)
+            for job in [each for some in jobs.values() for each in some]:
+                worker.reject(job)
+            worker.commit()
+            cluster.wait_for(records=3, topic="dlq.jobs")
+        assert cluster.leader("dlq.jobs") != 2
+        offsets = [dict(each.headers)["__dlq.errors.offset"] for each in cluster.dead_letters("workers")]
+        assert offsets == [b"0", b"1", b"2"]
