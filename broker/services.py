@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
@@ -26,7 +27,7 @@ from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .threads import DiskThreads
+from .threads import DiskThreads, Work
 from .timers import Timers
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
@@ -112,7 +113,8 @@ class Coordinators:
         parts = self._parts
         groups = GroupCoordinator(
             *(parts.config, self.offsets_log, parts.timers, parts.clock, parts.topics, self.persister),
-            aside=partial(_aside, parts.threads),
+            aside=partial(_aside, lambda work: parts.threads.alone(work, "odradek-matching")),
+            steps_aside=partial(_aside, lambda work: parts.threads.run(Work.LARGE_MESSAGE, Path(), work)),
             own_configs=parts.metadata.group_configs,
         )
         groups.set_version(self.features.levels[GROUP_VERSION])
@@ -564,13 +566,15 @@ def _metadata_cache() -> MetadataCache:
     return MetadataCache()
 
 
-def _aside(threads: DiskThreads, work: Callable[[], None], done: Callable[[], None]) -> None:
-    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
+def _aside(
+    run: Callable[[Callable[[], None]], asyncio.Future[None]], work: Callable[[], None], done: Callable[[], None]
+) -> None:
+    """Run work that takes its time in a thread, then `done` on the event loop."""
 
     def finished(future: asyncio.Future[None]) -> None:
         error = future.exception()
         if error is not None:
-            _log.error("regular expressions or the target of a consumer group could not be worked out: %s", error)
+            _log.error("work for a consumer group has failed", exc_info=error)
         done()
 
-    threads.alone(work, "odradek-matching").add_done_callback(finished)
+    run(work).add_done_callback(finished)

@@ -154,7 +154,11 @@ class LargeResponse(Generic[R]):
     steps: Iterator[object]
 
 
-def fill(response: R, steps: Iterator[object], values: int) -> R | LargeResponse[R]:
+# A response that is complete, or one that is made in turns.
+Made = R | LargeResponse[R]
+
+
+def fill(response: R, steps: Iterator[object], values: int) -> Made[R]:
     """Return `response` after all `steps`; with those that are left where they add many values, or take long."""
     if values > VALUES_AT_ONCE:
         return LargeResponse(response, steps)

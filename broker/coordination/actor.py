@@ -4,6 +4,8 @@ The machine is pure. It says what to append, whom to answer and which timers to 
 effect, and the rest of their outcome follows, once they are committed. Meanwhile events wait in the inbox, so that the
 machine never sees a state that may not last.
 
+A step that takes long is done in a thread, and its records take effect in turns of the loop. Events wait meanwhile.
+
 A request that comes too early for the present state is put off until a record changes that, for as long as the machine
 allows. Then it goes before those that came later.
 """
@@ -11,19 +13,23 @@ allows. Then it goes before those that came later.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
+from ..turns import keeper
 from .alarms import Alarms
-from .interfaces import Clock, StateLog, TimerHandle, Timers, TopicPartition
+from .interfaces import Aside, Clock, StateLog, TimerHandle, Timers, TopicPartition
 from .outcome import Outcome, SetTimer
 
 StateT = TypeVar("StateT")
 EventT = TypeVar("EventT")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any])
+# The keys and values of records.
+Pairs = list[tuple[bytes, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,9 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     locks: Callable[[OutcomeT], bool] = lambda _: True
     # Whether this event must wait for all appends, even for one that does not lock.
     waits: Callable[[EventT], bool] = lambda _: False
+    # The events whose step may take long, and whether it does.
+    long_events: tuple[type, ...] = ()
+    is_long: Callable[[StateT, EventT], bool] | None = None
     # How many milliseconds a request with this outcome may be put off before it is answered so. None: not at all.
     patience_ms: Callable[[StateT, OutcomeT], int] | None = None
 
@@ -66,6 +75,8 @@ class Runtime(NamedTuple):
     note: Callable[[str, str, str], None]
     # Called by an actor whose state is blank.
     forget: Callable[[Actor[Any, Any, Any]], None]
+    # Does a step that takes long.
+    aside: Aside
 
 
 @dataclass(slots=True, eq=False)
@@ -175,12 +186,14 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         if isinstance(event, self._machine.timer_events) and not self._alarms.take(event):
             # The timer was set again or cancelled while its event waited.
             return
+        is_long = self._machine.is_long
+        if is_long is not None and isinstance(event, self._machine.long_events) and is_long(self.state, event):
+            self._handle_aside(event)
+            return
         try:
             outcome = self._machine.step(self.state, event, self._runtime.clock.now_ms())
         except KafkaError as error:
-            # No producer id could be allocated: nothing has changed.
-            self._note(f"{type(event).__name__} failed: {error}")
-            self._machine.reject(event, self._machine.append_error(error.code))
+            self._refuse(event, error)
             return
         if outcome.records:
             self._append(outcome)
@@ -188,6 +201,46 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             event, outcome, self._machine.patience_ms(self.state, outcome)
         ):
             self._release(outcome)
+
+    def _refuse(self, event: EventT, error: KafkaError) -> None:
+        """Answer an event whose step has failed: no producer id could be allocated, say. Nothing has changed."""
+        self._note(f"{type(event).__name__} failed: {error}")
+        self._machine.reject(event, self._machine.append_error(error.code))
+
+    def _handle_aside(self, event: EventT) -> None:
+        """Handle an event whose step takes long. Nothing else changes the state meanwhile."""
+        self._locked = True
+        self._appending += 1
+        found: list[tuple[OutcomeT, Pairs | None]] = []
+        failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "see the broker's log")
+
+        def work() -> None:
+            nonlocal failure
+            try:
+                outcome = self._machine.step(self.state, event, self._runtime.clock.now_ms())
+            except KafkaError as error:
+                failure = error
+            else:
+                encoded: Pairs | None = None
+                with suppress(EncodeError):  # it fails again when it is appended
+                    encoded = [self._machine.encode(record) for record in outcome.records]
+                found.append((outcome, encoded))
+
+        def done() -> None:
+            self._appending -= 1
+            if self._closed:
+                self._machine.reject(event, ErrorCode.NOT_COORDINATOR)
+            elif found and found[0][0].records:
+                self._append(*found[0])
+            else:
+                self._locked = False
+                if found:
+                    self._release(found[0][0])
+                else:
+                    self._refuse(event, failure)
+            self._drain()
+
+        self._runtime.aside(work, done)
 
     def _may_put_off(self, event: EventT, outcome: OutcomeT, patience_ms: int) -> bool:
         """Keep a request that came too early, if the machine has patience with it."""
@@ -214,15 +267,16 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
 
     # -- The log
 
-    def _append(self, outcome: OutcomeT) -> None:
+    def _append(self, outcome: OutcomeT, many: Pairs | None = None) -> None:
+        """Append records. They take effect in turns where they are `many`, which are encoded already."""
         self._locked = self._machine.locks(outcome)
         self._appending += 1
         try:
-            encoded = [self._machine.encode(record) for record in outcome.records]
+            encoded = [self._machine.encode(record) for record in outcome.records] if many is None else many
         except EncodeError as error:
             self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
-        on_committed = partial(self._appended, outcome)
+        on_committed = partial(self._appended if many is None else self._appended_many, outcome)
         self._runtime.log.append(self.partition, encoded, on_committed, outcome.producer, self._durable_after(outcome))
 
     def _durable_after(self, outcome: OutcomeT) -> Sequence[TopicPartition] | None:
@@ -246,6 +300,21 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             self._release(outcome)
             self._take_up()
         self._drain()
+
+    def _appended_many(self, outcome: OutcomeT, error: KafkaError | None) -> None:
+        """Do as `_appended`, in turns."""
+        if error is None:
+            keeper().run_now(self._taking_effect(outcome))
+        else:
+            self._appended(outcome, error)
+
+    def _taking_effect(self, outcome: OutcomeT) -> Iterator[None]:
+        records, outcome.records = outcome.records, outcome.records[-1:]
+        for record in records[:-1]:
+            if not self._closed:
+                self._machine.apply(self.state, record)
+            yield
+        self._appended(outcome, None)
 
     def _fail(self, outcome: OutcomeT, error: ErrorCode) -> None:
         if not self._closed:

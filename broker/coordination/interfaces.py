@@ -15,6 +15,14 @@ from .replay import Ended, Written
 
 # Called once: with None when the records are committed, otherwise with the reason why they cannot be.
 OnCommitted = Callable[[KafkaError | None], None]
+# Does work in a thread, and calls the second function on the event loop once it has ended or failed.
+Aside = Callable[[Callable[[], None], Callable[[], None]], None]
+
+
+def at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Do the work in the caller's turn."""
+    work()
+    done()
 
 
 class Clock(Protocol):

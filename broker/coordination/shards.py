@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ..turns import keeper
 from .actor import Actor, Runtime
-from .interfaces import Clock, StateLog, Timers
+from .interfaces import Aside, Clock, StateLog, Timers, at_once
 from .outcome import Loaded
 from .partition_hash import partition_for
 from .replay import Ended, Replay, Written
@@ -62,6 +62,7 @@ class Shards(Generic[ActorT, RecordT]):
         new_actor: Callable[[str, int, Runtime], ActorT],
         decode: Callable[[Written, int], tuple[str, RecordT] | None],
         new_replay: Callable[[], Replayed] = Replay,
+        aside: Aside = at_once,
     ) -> None:
         self._topic = topic
         self._log = log
@@ -69,7 +70,7 @@ class Shards(Generic[ActorT, RecordT]):
         self._new_actor = new_actor
         self._decode = decode
         self._new_replay = new_replay
-        self._runtime = Runtime(log, timers, clock, self._note, self._forget)
+        self._runtime = Runtime(log, timers, clock, self._note, self._forget, aside)
         # Invariant: holds only ids of `owned` partitions.
         self.actors: dict[str, ActorT] = {}
         self.owned: set[int] = set()

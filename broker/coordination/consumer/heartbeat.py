@@ -162,7 +162,9 @@ def _describe(draft: Draft) -> None:
     draft.subscription_changed = old_names != said.subscribed_topic_names or _has_left(draft)
     draft.subscription_changed |= regexes.changed(draft, None if before is None else before.subscribed_topic_regex)
     topics = draft.group.topics
-    if not draft.subscription_changed and draft.body.seen_changes == topics.change_count:
+    # Read first: a large step is done in a thread, beside which topics change.
+    seen_changes = topics.change_count
+    if not draft.subscription_changed and draft.body.seen_changes == seen_changes:
         return
     names = _subscribed_with(draft)
     found = metadata_hash(names, topics)
@@ -170,7 +172,7 @@ def _describe(draft: Draft) -> None:
         draft.outcome.records += changes.epoch_bumped(draft.group.group_id, draft.body, found)
         draft.epoch += 1
     else:
-        draft.body.seen_changes = topics.change_count
+        draft.body.seen_changes = seen_changes
 
 
 def _has_left(draft: Draft) -> bool:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from itertools import repeat
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -172,8 +173,7 @@ class ConsumerGroup(ModernGroup[Member]):
         self._disown(member)
         member.current = _NOWHERE if value is None else current_of(value)
         for places in (member.current.assigned, member.current.revoking):
-            for place in places:
-                self.owners[place] = member_id
+            self.owners.update(dict.fromkeys(places, member_id))
 
     def _apply_regex(self, regex: str, value: kafka.ConsumerGroupRegularExpressionValue | None) -> None:
         self._topics_of_regexes = None
@@ -219,5 +219,6 @@ def _with_epochs(topics: list[kafka.TopicPartitions], default: int) -> dict[Plac
         epochs = each.assignment_epochs
         if epochs is None or len(epochs) != len(each.partitions):
             epochs = [default] * len(each.partitions)
-        found.update(((each.topic_id, index), epoch) for index, epoch in zip(each.partitions, epochs, strict=True))
+        # A member may have ten thousand topics, so nothing of Python's runs for each partition.
+        found.update(zip(zip(repeat(each.topic_id), each.partitions, strict=False), epochs, strict=True))
     return found

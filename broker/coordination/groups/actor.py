@@ -14,9 +14,13 @@ from typing import get_args
 from ....protocol.errors import ErrorCode
 from ..actor import Actor, Machine, append_error
 from ..classic import machine
+from ..modern.events import TargetComputed
 from . import events, records
 from .events import Answer, Event, Outcome
 from .group import Group
+
+# A step of more topics, or of more partitions of one member, takes a slice and more.
+MANY_TOPICS = 1_000
 
 GroupActor = Actor[Group, Event, Outcome]
 
@@ -37,6 +41,18 @@ def _locks(outcome: Outcome) -> bool:
 
 def _waits(event: Event) -> bool:
     return isinstance(event, _WAIT_FOR_COMMITS)
+
+
+def _is_long(group: Group, event: Event) -> bool:
+    """Return whether a step is of very many topics or partitions."""
+    if isinstance(event, TargetComputed):
+        return sum(map(len, event.targets.values())) > MANY_TOPICS
+    assert isinstance(event, (events.ConsumerHeartbeat, events.ShareHeartbeat))
+    body = group.consumer if isinstance(event, events.ConsumerHeartbeat) else group.share
+    member = None if body is None else body.members.get(event.member_id)
+    said = None if member is None else member.said
+    many = max(len(event.topics or ()), 0 if member is None else len(member.target))
+    return max(many, 0 if said is None else len(said.subscribed_topic_names)) > MANY_TOPICS
 
 
 def _reject(event: Event, error: ErrorCode) -> None:
@@ -67,6 +83,8 @@ GROUPS: Machine[Group, Event, Outcome] = Machine(
     timer_events=get_args(events.TimerEvent),
     locks=_locks,
     waits=_waits,
+    long_events=(events.ConsumerHeartbeat, events.ShareHeartbeat, TargetComputed),
+    is_long=_is_long,
     append_error=append_error,
     append_failed=events.AppendFailed,
     reject=_reject,

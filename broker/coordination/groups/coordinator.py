@@ -40,7 +40,7 @@ from ...configs.group_bounds import (
 )
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, fill, keeper
+from ...turns import LargeResponse, Made, fill, keeper
 from ..actor import Actor, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual, combine
@@ -50,7 +50,7 @@ from ..consumer import requests as consumer_requests
 from ..consumer.requests import CONSUMER_DESCRIPTION
 from ..consumer.state import ConsumerGroup, Match
 from ..consumer.target import CONSUMER_TARGET
-from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..interfaces import Aside, Clock, Context, StateLog, Timers, Topics, at_once
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
@@ -70,13 +70,6 @@ _log = logging.getLogger(__name__)
 
 
 # Runs work elsewhere, such as in a thread, and then calls the second function on the event loop.
-Aside = Callable[[Callable[[], None], Callable[[], None]], None]
-
-
-def at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
-    """Do the work in the caller's turn."""
-    work()
-    done()
 
 
 def new_member_id(prefix: str) -> str:
@@ -98,9 +91,13 @@ class GroupCoordinator:
         logger: logging.Logger = _log,
         new_member_id: Callable[[str], str] = new_member_id,
         aside: Aside = at_once,
+        steps_aside: Aside = at_once,
         own_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """`persister` keeps the states of share groups; `own_configs` has the own configs of groups, by group id."""
+        """`persister` keeps the states of share groups; `own_configs` has the own configs of groups, by group id.
+
+        `aside` is for work of seconds, `steps_aside` for a step of very many topics.
+        """
         self._config = config
         self._clock = clock
         self._topics = topics
@@ -115,7 +112,7 @@ class GroupCoordinator:
         self._is_assigning = False
         # Topics are forgotten one after the other.
         self.shards: Shards[GroupActor, Record] = Shards(
-            OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
+            OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode, aside=steps_aside
         )
         # Invariant: only groups of partitions that this broker owns.
         self.groups = self.shards.actors
@@ -246,7 +243,7 @@ class GroupCoordinator:
 
     def consumer_heartbeat(
         self, context: Context, request: ConsumerGroupHeartbeatRequest
-    ) -> Eventual[ConsumerGroupHeartbeatResponse]:
+    ) -> Eventual[Made[ConsumerGroupHeartbeatResponse]]:
         """Answer a ConsumerGroupHeartbeat. The first one with epoch 0 makes the group."""
         if not self._serves_consumer_protocol:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

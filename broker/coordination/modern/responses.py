@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 from ....protocol.errors import ErrorCode
-from ...turns import fill
+from ....protocol.schema import Message
+from ...turns import Made, fill
 from ..groups.actor import GroupActor
 from ..groups.description import ALL_OPERATIONS
 from ..groups.group import Group
@@ -16,7 +18,7 @@ from ..interfaces import Topics
 from .events import Beat, Rejection
 from .state import Member, ModernGroup, Place, by_topic
 
-BeatT = TypeVar("BeatT")
+BeatT = TypeVar("BeatT", bound=Message)
 
 
 class Groups(Protocol):
@@ -27,26 +29,32 @@ class Groups(Protocol):
     def check(self, group_id: str) -> ErrorCode: ...
 
 
-def heartbeat_response(api: Any, response: Callable[..., BeatT], interval_ms: int) -> Callable[[Any], BeatT]:
+def heartbeat_response(api: Any, response: Callable[..., BeatT], interval_ms: int) -> Callable[[Any], Made[BeatT]]:
     """Return the function that makes the response of an answer. `api` is the module of the message."""
 
-    def respond(answer: Beat | Rejection | ErrorCode) -> BeatT:
+    def respond(answer: Beat | Rejection | ErrorCode) -> Made[BeatT]:
         if isinstance(answer, ErrorCode):
             answer = Rejection(answer)
         if isinstance(answer, Rejection):
             return response(error_code=answer.error, error_message=answer.message)
-        assignment = None
-        if answer.assignment is not None:
-            topics = by_topic(answer.assignment).items()
-            assignment = api.Assignment([api.TopicPartitions(topic_id, indexes) for topic_id, indexes in topics])
-        return response(
+        topics: list[Any] = []
+        told = response(
             member_id=answer.member_id,
             member_epoch=answer.epoch,
             heartbeat_interval_ms=interval_ms if answer.epoch >= 0 else 0,
-            assignment=assignment,
+            assignment=None if answer.assignment is None else api.Assignment(topics),
         )
+        places = answer.assignment or ()
+        return fill(told, _listed(places, topics, api.TopicPartitions), len(places))
 
     return respond
+
+
+def _listed(places: Iterable[Place], topics: list[Any], topic_of: Callable[[bytes, list[int]], Any]) -> Iterator[None]:
+    """Add partitions, which are in order, topic by topic."""
+    for topic_id, some in groupby(places, itemgetter(0)):
+        topics.append(topic_of(topic_id, [index for _, index in some]))
+        yield
 
 
 @dataclass(frozen=True, slots=True)

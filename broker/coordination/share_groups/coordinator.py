@@ -22,7 +22,7 @@ from ....protocol.messages.describe_share_group_offsets import (
 )
 from ....protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ...turns import LargeResponse, fill
+from ...turns import LargeResponse, Made, fill
 from ..calls import Call, Eventual
 from ..groups.actor import GroupActor
 from ..groups.events import Delete
@@ -65,7 +65,9 @@ class ShareGroups:
 
     # -- Members
 
-    def heartbeat(self, context: Context, request: ShareGroupHeartbeatRequest) -> Eventual[ShareGroupHeartbeatResponse]:
+    def heartbeat(
+        self, context: Context, request: ShareGroupHeartbeatRequest
+    ) -> Eventual[Made[ShareGroupHeartbeatResponse]]:
         """Answer a ShareGroupHeartbeat. The first one with epoch 0 makes the group."""
         if not self._groups.serves_share_groups:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

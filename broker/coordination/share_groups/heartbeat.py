@@ -125,14 +125,16 @@ def _describe(draft: Draft) -> set[str]:
     draft.subscription_changed = old_names != said.subscribed_topic_names
     names = _subscribed_with(draft)
     found = body.metadata_hash
-    if draft.subscription_changed or body.seen_changes != topics.change_count:
+    # Read first: a large step is done in a thread, beside which topics change.
+    seen_changes = topics.change_count
+    if draft.subscription_changed or body.seen_changes != seen_changes:
         found = metadata_hash(names, topics)
     is_new = draft.subscription_changed or found != body.metadata_hash
     if is_new or initialization.are_unassigned(draft, names):
         draft.epoch += 1
         draft.outcome.records.append(changes.epoch_bumped(draft.group.group_id, draft.epoch, found))
     else:
-        body.seen_changes = topics.change_count
+        body.seen_changes = seen_changes
     return names
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.broker.coordination.groups.coordinator import GroupCoordinator, at_once
+from odradek.broker.coordination.groups.coordinator import GroupCoordinator
+from odradek.broker.coordination.interfaces import at_once
 from odradek.broker.coordination.replay import Ended, Written
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -218,8 +219,8 @@ class World:
         # What the share coordinator keeps.
         self.persister = MemoryPersister()
         self.ids = itertools.count(1)
-        # Runs what a real broker does in a thread; at once, unless a test puts it off.
-        self.aside = at_once
+        # Run what a real broker does in a thread; at once, unless a test puts it off.
+        self.aside = self.steps_aside = at_once
         self.groups = GroupCoordinator(
             self.config,
             self.log,
@@ -230,6 +231,7 @@ class World:
             logging.getLogger("odradek.tests.groups"),
             lambda prefix: f"{prefix}-{next(self.ids)}",
             lambda work, done: self.aside(work, done),
+            lambda work, done: self.steps_aside(work, done),
         )
 
     def restarted(self) -> World:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from odradek.broker.coordination.consumer import reconciliation
 from odradek.broker.coordination.consumer.state import GroupState
-from odradek.broker.coordination.groups.coordinator import at_once
+from odradek.broker.coordination.interfaces import at_once
 from odradek.broker.coordination.modern import target
 from odradek.broker.coordination.modern.state import Place
 from odradek.tests.broker.coordination.classic.world import World

@@ -6,13 +6,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from odradek.broker.coordination.groups.actor import MANY_TOPICS
+from odradek.broker.coordination.modern.events import Beat
+from odradek.broker.coordination.modern.responses import heartbeat_response
 from odradek.broker.coordination.modern.state import ModernGroup
-from odradek.broker.turns import LargeResponse
+from odradek.broker.turns import VALUES_AT_ONCE, LargeResponse
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import consumer_group_heartbeat
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from odradek.tests.broker.coordination.classic.world import FakeContext, World
 from odradek.tests.support.brokers.large_state import consumer, sharer
+from odradek.tests.support.brokers.slices import end_slices_after
 
 MEMBERS = 100
 # None of them exists, so the members have no partitions.
@@ -115,3 +121,78 @@ async def test_a_member_that_leaves_has_nobody_look_at_the_topics_of_the_others(
     kind.beat("one", None, epoch=-1)
     assert set(kind.body.topic_subscribers) == subscribed - {only}
     assert before != kind.body.metadata_hash == 0
+
+
+MANY = [f"topic-{at}" for at in range(MANY_TOPICS + 1)]
+
+
+class Steps:
+    """A group whose long steps are put off until `do`, and heartbeats of its members."""
+
+    def __init__(self, name: str) -> None:
+        self.kind = Kind(name)
+        self.kind.world.steps_aside = self._put_off
+        self.put_off: list[tuple[Callable[[], None], Callable[[], None]]] = []
+
+    def _put_off(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self.put_off.append((work, done))
+
+    def begin(self, member_id: str, topics: list[str]) -> Any:
+        """Return the answer to a first heartbeat, or a future of it."""
+        groups, is_share = self.kind.world.groups, self.kind._is_share
+        request: Any = (sharer if is_share else consumer)(member_id, topics, "g")
+        return (groups.share.heartbeat if is_share else groups.consumer_heartbeat)(FakeContext(1), request)
+
+    def do(self) -> None:
+        work, done = self.put_off.pop()
+        work()
+        done()
+
+
+@pytest.fixture(params=["consumer", "share"])
+async def steps(request: pytest.FixtureRequest) -> Steps:
+    return Steps(request.param)
+
+
+async def test_a_heartbeat_of_very_many_topics_is_a_step_in_a_thread_and_others_wait(steps: Steps) -> None:
+    first, second = steps.begin("m1", MANY), steps.begin("m2", MANY[:1])
+    assert not first.done() and not second.done() and not steps.kind.world.log.partitions
+    steps.do()
+    assert first.result().error_code == second.result().error_code == ErrorCode.NONE
+    assert steps.kind.body.members.keys() == {"m1", "m2"}
+    # Whatever it says: its target is as large as before.
+    steps.kind.world.wait(1000)
+    assert not steps.begin("m1", MANY).done()
+
+
+async def test_what_a_large_step_has_written_takes_effect_in_turns(steps: Steps) -> None:
+    answer = steps.begin("m1", MANY)
+    end_slices_after(1)
+    steps.do()
+    assert steps.kind.world.log.partitions and not answer.done()
+    waits = steps.begin("m2", MANY[:1])
+    assert (await answer).error_code == (await waits).error_code == ErrorCode.NONE
+
+
+async def test_a_group_that_moves_beside_a_large_step_sends_its_member_on(steps: Steps) -> None:
+    answer = steps.begin("m1", MANY)
+    steps.kind.world.groups.stop()
+    steps.do()
+    assert answer.result().error_code == ErrorCode.NOT_COORDINATOR and not steps.kind.world.log.partitions
+
+
+async def test_a_large_step_that_fails_is_an_error_of_its_request_alone(steps: Steps) -> None:
+    answer = steps.begin("m1", MANY)
+    _, done = steps.put_off.pop()
+    done()
+    assert answer.result().error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert steps.begin("m2", MANY[:1]).error_code == ErrorCode.NONE
+
+
+async def test_an_assignment_of_very_many_topics_is_listed_in_turns() -> None:
+    places = tuple((at.to_bytes(16, "big"), index) for at in range(VALUES_AT_ONCE) for index in (0, 1))
+    respond = heartbeat_response(consumer_group_heartbeat, ConsumerGroupHeartbeatResponse, 5_000)
+    large = respond(Beat("m", 1, places))
+    assert isinstance(large, LargeResponse) and sum(1 for _ in large.steps) == VALUES_AT_ONCE
+    assert large.response.assignment is not None
+    assert [each.partitions for each in large.response.assignment.topic_partitions] == [[0, 1]] * VALUES_AT_ONCE
