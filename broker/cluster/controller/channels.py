@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from ....protocol.schema import Message as ProtocolMessage
@@ -66,12 +66,20 @@ class Channels:
                 peer = self._own if broker == self._sender[0] else self._peer_to(registration)
                 self._channels[broker] = _Channel(registration, peer, self._sender, self._timeout_s, self._on_response)
 
-    def send(self, message: Message) -> None:
-        """Send a message when those before it have been answered. One to a broker that is gone is dropped."""
+    def send(self, message: Message) -> Iterator[None]:
+        """Send a message when those before it have been answered. One to a broker that is gone is dropped.
+
+        Others may have a turn of the loop at each step.
+        """
         channel = self._channels.get(message.broker_id)
-        if channel is not None and not all(map(channel.send, pieces_of(message))):
-            _log.error("broker %d does not keep up: the controller sends it everything again", message.broker_id)
-            self._on_overflow(message.broker_id)
+        if channel is None:
+            return
+        for piece in pieces_of(message):
+            if not channel.send(piece):
+                _log.error("broker %d does not keep up: the controller sends it everything again", message.broker_id)
+                self._on_overflow(message.broker_id)
+                return
+            yield
 
     def close(self) -> None:
         """Close every channel. What has not been sent is lost."""

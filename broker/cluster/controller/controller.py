@@ -20,6 +20,7 @@ from ....zookeeper.session import Session
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
 from ...replication.inter_broker import InterBroker
+from ...turns import keeper
 from ..znodes import (
     BROKER_IDS,
     CONTROLLER,
@@ -274,13 +275,12 @@ class Controller:
             term.channels.follow(term.machine.cluster.live)
             term.repetition.forget(term.machine.cluster.live)
             messages = term.machine.take_messages()
+        turns = keeper()
         for message in messages:
-            if message is None:
-                await asyncio.sleep(0)
-            if self._term is not term:
-                return
-            if message is not None:
-                term.channels.send(message)
+            for _ in (None,) if message is None else term.channels.send(message):
+                await turns.pause()
+                if self._term is not term:
+                    return
 
     def elect_again(self) -> None:
         """Elect leaders that a changed config allows. Nothing happens where another broker is the controller."""

@@ -6,11 +6,10 @@ A broker takes no more than 100,000 values in one request, so larger messages go
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from ....zookeeper import operations
 from ...replication.named_partitions import BEGINS, ENDS, GOES_ON
 from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
 from .cluster_state import ClusterState
@@ -123,7 +122,7 @@ class Outbox:
             yield from shared.gather()
         yield from shared.gather_changes(self._metadata)
         for broker in sorted(cluster.live):
-            roles = self._take_roles(shared, broker)
+            roles = yield from self._take_roles(shared, broker)
             metadata = self._take_metadata(shared, broker)
             stops = dict(self._stops.get(broker, {}))
             if broker in self._newcomers:
@@ -137,13 +136,11 @@ class Outbox:
                 yield from roles + metadata
             if stops:
                 yield StopReplicas(broker, stops)
-            if len(shared.cluster.replicas) > operations.PARTITIONS_A_TURN:
-                yield None
         for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):
             gathered.clear()
         self._brokers_changed = False
 
-    def _take_roles(self, shared: _Shared, broker: int) -> list[Message]:
+    def _take_roles(self, shared: _Shared, broker: int) -> Generator[None, None, list[Message]]:
         deleting = shared.cluster.deleting
         # A broker that has deleted its replica would make it again.
         wanted = {place: each for place, each in self._roles.get(broker, {}).items() if place.topic not in deleting}
@@ -154,11 +151,15 @@ class Outbox:
             # What a full message does not name is given up by the broker. So it must not leave out what could not be
             # read: the broker's log may be all there is.
             is_full = not shared.cluster.unread and states.keys() >= wanted.keys()
-        updates = tuple(shared.update(place, is_new=is_new) for place, is_new in wanted.items() if place in states)
+        updates: list[PartitionUpdate] = []
+        for place, is_new in wanted.items():
+            if place in states:
+                updates.append(shared.update(place, is_new=is_new))
+            yield
         if not updates and not is_full:
             return []
         leaders = {each.state.leader for each in updates} & set(live)
-        return [BecomeLeaderOrFollower(broker, updates, tuple(live[each] for each in sorted(leaders)), is_full)]
+        return [BecomeLeaderOrFollower(broker, tuple(updates), tuple(live[each] for each in sorted(leaders)), is_full)]
 
     def _take_metadata(self, shared: _Shared, broker: int) -> list[Message]:
         if broker in self._newcomers:
@@ -185,24 +186,23 @@ class _Shared:
     def gather(self) -> Iterator[None]:
         """Fill `everything` and `held`; yield where others may have a turn of the loop."""
         everything: list[PartitionUpdate] = []
-        for number, (place, assigned) in enumerate(self.cluster.replicas.items(), 1):
+        for place, assigned in self.cluster.replicas.items():
             if place in self.cluster.states:
                 everything.append(self.update(place))
             if place.topic not in self.cluster.deleting:
                 for broker in assigned.replicas:
                     if broker in self.held:
                         self.held[broker].append(place)
-            if number % operations.PARTITIONS_A_TURN == 0:
-                yield
+            yield
         self.everything = tuple(everything)
 
     def gather_changes(self, places: Iterable[TopicPartition]) -> Iterator[None]:
         """Fill `changes` with these partitions; yield where others may have a turn of the loop."""
         changes: list[PartitionUpdate] = []
-        for some in operations.portions(places, operations.PARTITIONS_A_TURN):
-            changes += (self.update(each) for each in some if each in self.cluster.states)
-            if len(some) == operations.PARTITIONS_A_TURN:
-                yield
+        for place in places:
+            if place in self.cluster.states:
+                changes.append(self.update(place))
+            yield
         self.changes = tuple(changes)
 
     def update(self, place: TopicPartition, *, is_new: bool = False) -> PartitionUpdate:
@@ -222,21 +222,25 @@ def _update(cluster: ClusterState, place: TopicPartition) -> PartitionUpdate:
     return PartitionUpdate(place, state, replicas, cluster.topic_ids[place.topic], offline)
 
 
-def pieces_of(message: Message, max_values: int = MAX_VALUES) -> list[Message]:
-    """Return the messages that say the same together, in the order in which they are to be sent."""
+def pieces_of(message: Message, max_values: int = MAX_VALUES) -> Iterator[Message]:
+    """Yield the messages that say the same together, in the order in which they are to be sent."""
     if isinstance(message, StopReplicas):
-        if len(message.partitions) <= max_values:
-            return [message]
         left = iter(message.partitions.items())
-        parts = iter(lambda: dict(islice(left, max_values)), {})
-        return [StopReplicas(message.broker_id, part) for part in parts]
-    pieces: list[Message] = [replace(message, updates=part) for part in _parts(message.updates, max_values)]
-    if len(pieces) < 2:
-        return [message]
-    if message.is_full:
-        kinds = [BEGINS, *[GOES_ON] * (len(pieces) - 2), ENDS]
-        pieces = [replace(each, piece=kind) for each, kind in zip(pieces, kinds, strict=True)]  # type: ignore[call-arg]
-    return pieces
+        part = dict(islice(left, max_values))
+        yield replace(message, partitions=part)
+        while part := dict(islice(left, max_values)):
+            yield replace(message, partitions=part)
+        return
+    updates = _parts(message.updates, max_values)
+    part, following = next(updates, ()), next(updates, None)
+    if following is None:
+        yield message
+        return
+    kind = BEGINS
+    while part is not None:
+        kind = ENDS if following is None else kind
+        yield replace(message, updates=part, piece=kind if message.is_full else None)
+        part, following, kind = following, next(updates, None), GOES_ON
 
 
 def _parts(updates: tuple[PartitionUpdate, ...], max_values: int) -> Iterator[tuple[PartitionUpdate, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
@@ -79,7 +79,7 @@ class Simulation:
         *,
         is_fenced: bool = True,
         keeps_watches: bool = True,
-        pieces_of: Callable[[Message, int], list[Message]] = pieces_of,
+        pieces_of: Callable[[Message, int], Iterable[Message]] = pieces_of,
     ) -> None:
         self.random = random.Random(seed)
         self.zookeeper = FakeZookeeper()

@@ -167,13 +167,13 @@ def in_one_piece(message: Message, max_values: int) -> list[Message]:
 
 def every_piece_full(message: Message, max_values: int) -> list[Message]:
     """Let a broker take each piece for all there is."""
-    pieces = pieces_of(message, max_values)
+    pieces = list(pieces_of(message, max_values))
     return [each if isinstance(each, StopReplicas) else replace(each, piece=None) for each in pieces]
 
 
 def no_piece_full(message: Message, max_values: int) -> list[Message]:
     """Let a broker take no piece for a part of all there is."""
-    pieces = pieces_of(message, max_values)
+    pieces = list(pieces_of(message, max_values))
     return [replace(each, is_full=False) if isinstance(each, TellMetadata) else each for each in pieces]
 
 
