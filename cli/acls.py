@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..broker.security import acls
+from ..broker.security.principals import parse_principal
 from ..broker.topics.unmatchable_acls import host_as_seen, why_unmatchable
 from .confirmation import dry_run_option
 from .output import print_rows, row_options
@@ -167,7 +168,6 @@ def explain(principal: str, operation: str, resource: str, host: str) -> None:
 async def explained(admin: Admin, asked: Acl) -> Decision:
     """Decide as the broker does, by its ACLs and its configs."""
     from ..broker.security.authorizer import Authorizer
-    from ..broker.security.principals import parse_principal
 
     kind = acls.ResourceType[asked.resource_type.upper()]
     configs = await _configs(admin)

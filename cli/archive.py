@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..client.archive import check_packages, errors_of_place
+from ..client.errors import InvalidOption, KafkaError, NoBrokerReachable
+from ..client.record import EARLIEST, LATEST
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .notices import Progress
@@ -385,7 +387,6 @@ def _seconds(text: str) -> float:
 
 def _start(text: str) -> dict[str, int]:
     """Return the options of an archiver that say where it begins."""
-    from ..client.record import EARLIEST, LATEST
 
     if text.isascii() and text.isdigit():
         return {"start": int(text)}
@@ -414,7 +415,6 @@ def _values(
         return None
     check_packages()
     from ..client.archive import typed
-    from ..client.errors import InvalidOption
 
     if fields is not None:
         try:
@@ -468,7 +468,6 @@ def _catalog(target: str, catalog_db: str | None, *, create: bool = False) -> Ge
 def _errors() -> Generator[None]:
     """Say what failed in one line."""
     from ..client.archive import ArchiveError
-    from ..client.errors import KafkaError, NoBrokerReachable
 
     try:
         yield

@@ -24,6 +24,8 @@ from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
 from ..broker.log_dirs.log_dirs import check_whose
 from ..client.admin.findings import OK, PROBLEM, WARNING, Finding
+from ..client.core.options import in_words_of_kafka
+from ..client.errors import KafkaError, NoBrokerReachable
 from ..kernel import door
 from ..storage import checkpoints
 from ..storage.errors import StorageError
@@ -92,8 +94,6 @@ def _show(found: list[Finding]) -> None:
 
 def _check_broker(bootstrap_server: str) -> Iterator[Finding]:
     """Yield whether the broker answers, and whether clients reach every broker where they are told to."""
-    from ..client.core.options import in_words_of_kafka
-    from ..client.errors import KafkaError, NoBrokerReachable
 
     try:
         cluster = _describe(bootstrap_server)
@@ -122,7 +122,6 @@ def _check_broker(bootstrap_server: str) -> Iterator[Finding]:
 
 
 def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: Node) -> Finding:
-    from ..client.errors import KafkaError
     from .health_check import NoAnswer, ask
 
     address = f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

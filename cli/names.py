@@ -58,7 +58,6 @@ def _complete(context: click.Context, names: Any, incomplete: str) -> list[Compl
     from ..client import Admin
     from ..client.errors import KafkaError
     from .connection_options import address_of
-    from .errors import CliError
 
     async def ask(address: str) -> list[str]:
         admin = Admin(address, client_id="odradek-completion", default_api_timeout_ms=_PATIENCE_MS)

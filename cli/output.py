@@ -27,7 +27,7 @@ from unicodedata import category, east_asian_width
 import click
 
 from ..client.core.record_json import as_json, iso_text, moment_of, utc_text
-from .values import Number
+from .values import Number, size_text, time_text
 
 # The rows that decide the widths of a table's columns.
 _ROWS_TO_MEASURE = 200
@@ -193,8 +193,6 @@ def _title(column: str) -> str:
 def _cell(column: str, value: object) -> str:
     """Return the text of a table's cell: sizes and durations with their unit."""
     if isinstance(value, int) and value >= 0:
-        from .values import size_text, time_text
-
         if column.endswith("_bytes"):
             return size_text(value)
         if column.endswith("_ms"):

@@ -11,6 +11,7 @@ The file is ODRADEK_CONFIG, or odradek/profiles.toml in XDG_CONFIG_HOME (~/.conf
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -141,6 +142,5 @@ def _text(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    import json
 
     return json.dumps(text).replace("\x7f", "\\u007f")

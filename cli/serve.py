@@ -11,6 +11,7 @@ contains. For people alone, a traceback has lines of its own.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -84,7 +85,6 @@ def _stamp(record: logging.LogRecord, utc: bool) -> str:
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        import json
 
         event: dict[str, Any] = {
             "time": _stamp(record, utc=True),

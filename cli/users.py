@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,6 @@ def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None
 
 def set_in_cluster(properties: str, user: str, mechanism: str, password: str) -> None:
     """Set a password in the ZooKeeper that the configs of a broker name."""
-    import asyncio
 
     from ..broker.cluster.first_users import set_password
     from ..broker.cluster.znodes import BadZnode

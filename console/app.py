@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from ..client import KafkaError
@@ -15,7 +17,6 @@ from ..client.errors import AuthenticationFailed
 from ..web.exchange import HttpError, Request, Response
 from .door import security
 from .door.login import Login, refused
-from .door.static_files import STATIC, static_file
 from .history.history import History
 from .history.sight import Sight
 from .routes import Route, find
@@ -25,6 +26,22 @@ _log = logging.getLogger(__name__)
 
 MAX_FIELDS = 200
 _NO_FIELDS: Mapping[str, str] = {}
+_STATIC = "/static/"
+_STATIC_FOLDER = Path(__file__).parent / "static"
+_STATIC_TYPES = {
+    "console.css": "text/css; charset=utf-8",
+    "uPlot.min.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "sse.js": "text/javascript; charset=utf-8",
+    "uPlot.iife.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_STATIC_HEADERS = (
+    ("x-content-type-options", "nosniff"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "max-age=300"),
+)
 
 
 class App:
@@ -44,14 +61,14 @@ class App:
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a request, whatever happens."""
-        response = static_file(request.path) or await self._guarded(request, self._answer)
+        response = _static_file(request.path) or await self._guarded(request, self._answer)
         assert response is not None
         return response
 
     async def _look_at_head(self, request: Request) -> None:
         security.check_host(request, self._hosts)
         security.check_reader(request)
-        if not request.path.startswith(STATIC):
+        if not request.path.startswith(_STATIC):
             await self._login.enter(request)
 
     async def _guarded(
@@ -134,3 +151,16 @@ def _pairs(text: str) -> dict[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
     except (ValueError, UnicodeDecodeError):
         raise HttpError(400, f"fields are UTF-8, and {MAX_FIELDS} at most") from None
+
+
+@cache
+def _content(name: str) -> bytes:
+    return (_STATIC_FOLDER / name).read_bytes()
+
+
+def _static_file(path: str) -> Response | None:
+    """Return a file that pages load, None where there is none. No path of a request reaches the file system."""
+    name = path.removeprefix(_STATIC)
+    if not path.startswith(_STATIC) or name not in _STATIC_TYPES:
+        return None
+    return Response(200, _content(name), _STATIC_TYPES[name], _STATIC_HEADERS)

@@ -7,6 +7,7 @@ faults and recordings leave alone.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,6 @@ from ..client.blocking import Admin, Consumer, Producer
 from ..client.core.descriptions import GroupRebalance
 from ..protocol.errors import ErrorCode, KafkaError
 from .errors import Unavailable
-from .outcomes import Offsets, too_far, too_few
 from .record import Record, RecordLike, records_of, to_bytes
 from .security import Security
 
@@ -27,6 +27,10 @@ KIT_CLIENT_ID = "odradek-testing"
 _LOOK_AGAIN_S = 0.02
 # How long a topic may take to be read: a broker that answers nothing must not hold a test up for ever.
 _READ_WITHIN_S = 120.0
+_SHOWN_RECORDS = 20
+
+# By (topic, partition).
+Offsets = dict[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class Kafka:
             if found and sum(found.values()) <= lag:
                 return found
             if time.monotonic() > deadline_s:
-                raise AssertionError(too_far(groups, group, lag, within, found))
+                raise AssertionError(_too_far(groups, group, lag, within, found))
             time.sleep(_LOOK_AGAIN_S)
 
     def _whole_lag(self, group: str, topic: str | None) -> Offsets:
@@ -203,7 +207,7 @@ class Kafka:
             if len(found) >= records:
                 return found
             if time.monotonic() > deadline_s:
-                raise AssertionError(too_few(self.topics(), topic, records, within, found))
+                raise AssertionError(_too_few(self.topics(), topic, records, within, found))
             time.sleep(_LOOK_AGAIN_S)
 
     # -- Groups
@@ -317,3 +321,26 @@ def _send(producer: Producer[bytes, bytes], topic: str, records: Iterable[Record
     ]
     for each in sent:
         each.result()
+
+
+def _too_far(groups: list[str], group: str, wanted: int, within: float, lag: Offsets) -> str:
+    """Return what there is instead of the lag that a test waited for."""
+    if group not in groups:
+        return f"after {within:g} s there is no group {group!r}{suggestion(group, groups)}; there are {sorted(groups)}"
+    if not lag:
+        return f"after {within:g} s group {group!r} has committed nothing"
+    return f"after {within:g} s group {group!r} has a lag of {sum(lag.values())}, not {wanted}, by partition {lag}"
+
+
+def _too_few(
+    topics: list[str], topic: str, wanted: int, within: float, found: list[ConsumerRecord[bytes, bytes]]
+) -> str:
+    """Return what there is instead of the records that a test waited for."""
+    if topic not in topics:
+        near = suggestion(topic, topics)
+        return f"after {within:g} s there is no topic {topic!r}{near}; there are {sorted(topics)}"
+    counts = dict(sorted(Counter(each.partition for each in found).items()))
+    shown = "".join(
+        f"\n  {each.partition}@{each.offset} {each.key!r}: {each.value!r}" for each in found[-_SHOWN_RECORDS:]
+    )
+    return f"after {within:g} s topic {topic!r} has {len(found)} of {wanted} records, by partition {counts}{shown}"

@@ -415,6 +415,18 @@ def test_the_architecture_shows_the_plan_as_it_is() -> None:
     assert page == house.with_tree(page), "run: python tools/house.py write"
 
 
+def test_an_import_inside_a_function_puts_a_load_off() -> None:
+    """It is for a lazy start or an optional extra: what the imports at the top load anyway belongs there, too."""
+    useless = {
+        f"{module}: {target}"
+        for module in house.modules()
+        for function in functions(ROOT / module)
+        for target in house.imported_by(module, ast.walk(function)) & house.loaded_with(module)
+        if not house.is_face(target)
+    }
+    assert useless == set()
+
+
 def test_every_handler_does_something() -> None:
     """A handler that only forwards is a route: the table names the coordinator's method."""
     idle = [name_of(path) for path in MODULES if path.parent == ROOT / "broker" / "handlers" if _only_forwards(path)]

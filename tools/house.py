@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -69,9 +69,25 @@ def _target(package: tuple[str, ...], name: str | None) -> tuple[str, ...]:
 @cache
 def imports(module: Path) -> frozenset[Path]:
     """Return the modules of the package that a module imports, for types alone too."""
+    return imported_by(module, nodes(module))
+
+
+@cache
+def loaded_with(module: Path) -> frozenset[Path]:
+    """Return the modules of the package that the imports at the top of a module load, and those that these load."""
+    found: set[Path] = set()
+    ahead = {module}
+    while ahead:
+        ahead = {path for each in ahead for path in imported_by(each, tree_of(each).body)} - found
+        found |= ahead
+    return frozenset(found)
+
+
+def imported_by(module: Path, statements: Iterable[ast.AST]) -> frozenset[Path]:
+    """Return the modules of the package that some statements of a module import."""
     known = set(modules())
     found: set[Path] = set()
-    for node in nodes(module):
+    for node in statements:
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         target = _target(module.parts[: len(module.parts) - node.level], node.module)

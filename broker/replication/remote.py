@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_topics import CreatableTopic
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
 from .remote_dead_letters import RemoteDeadLetters
-from .remote_end_offsets import RemoteEndOffsets
 from .remote_markers import RemoteMarkers
 from .remote_share_states import RemoteShareStates
 from .remote_verification import RemoteVerification
+
+_END_VERSION = 7
+_END_TIMEOUT_S = 10.0
+_CONSUMER = -1
+_LATEST = -1
 
 
 class Creation(Protocol):
@@ -23,6 +34,31 @@ class Creation(Protocol):
     def begin(self, name: str) -> bool: ...
 
     async def create(self, topic: CreatableTopic) -> None: ...
+
+
+class RemoteEndOffsets:
+    """Asks the leaders of partitions for their ends: ListOffsets."""
+
+    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker) -> None:
+        self._view = view
+        self._peers = Peers(config, view, inter_broker, "end-offsets")
+
+    async def find(self, topic: str, index: int) -> int:
+        """Return the high watermark of a partition. Raises KafkaError."""
+        leader = self._view.leader(topic, index)
+        if leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index} has no leader now")
+        asked = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=_LATEST)])
+        request = ListOffsetsRequest(_CONSUMER, topics=[asked])
+        response = await self._peers.to(leader).request(request, _END_VERSION, ListOffsetsResponse, _END_TIMEOUT_S)
+        found = response.topics[0].partitions[0]
+        if found.error_code:
+            raise KafkaError(ErrorCode.of(found.error_code))
+        return found.offset
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._peers.close()
 
 
 class Remote(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..arrow.batches import BASE_TIMESTAMP
 from ..arrow.brokers import Brokers
 from ..arrow.connection import IsolationLevel, ReadOptions
 from ..arrow.fetch import OffsetRange, RangeFetch
@@ -61,7 +62,6 @@ def partitions_of(
 
 def _age_ms(wanted: OffsetRange, reading: ReadOptions, brokers: Brokers) -> int | None:
     """Return the age of the first batch of a range, by its earliest time; None where there is no batch."""
-    from ..arrow.batches import BASE_TIMESTAMP
 
     sections = RangeFetch(wanted, reading, brokers).sections()
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, int16, int32, int64, string, uuid
+from ..schema import Message, Struct, array, int32, int64, string, uuid
+from .delete_share_group_state import PartitionResult
 
 
 class InitializeShareGroupStateRequest(Message, key=83, versions="0", flexible="0+"):
@@ -28,9 +29,3 @@ class InitializeShareGroupStateResponse(Message, request=InitializeShareGroupSta
 class InitializeStateResult(Struct):
     topic_id: bytes = uuid("0+")
     partitions: list[PartitionResult] = array("0+")
-
-
-class PartitionResult(Struct):
-    partition: int = int32("0+")
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)

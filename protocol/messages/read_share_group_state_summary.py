@@ -6,6 +6,7 @@ Versions: 1 the number of records that are delivered for good behind the start o
 from __future__ import annotations
 
 from ..schema import Message, Struct, array, int16, int32, int64, string, uuid
+from .read_share_group_state import PartitionData
 
 
 class ReadShareGroupStateSummaryRequest(Message, key=87, versions="0-1", flexible="0+"):
@@ -16,11 +17,6 @@ class ReadShareGroupStateSummaryRequest(Message, key=87, versions="0-1", flexibl
 class ReadStateSummaryData(Struct):
     topic_id: bytes = uuid("0+")
     partitions: list[PartitionData] = array("0+")
-
-
-class PartitionData(Struct):
-    partition: int = int32("0+")
-    leader_epoch: int = int32("0+")
 
 
 class ReadShareGroupStateSummaryResponse(Message, request=ReadShareGroupStateSummaryRequest):

@@ -8,6 +8,7 @@ Versions: 1 replaces the early one of Kafka 4.0; 2 how records are counted (KIP-
 from __future__ import annotations
 
 from ..schema import Message, Records, Struct, array, batches, boolean, int8, int16, int32, int64, string, struct, uuid
+from .share_acknowledge import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
 
 
 class ShareFetchRequest(Message, key=78, versions="1-2", flexible="0+"):
@@ -33,12 +34,6 @@ class FetchTopic(Struct):
 class FetchPartition(Struct):
     partition_index: int = int32("0+")
     acknowledgement_batches: list[AcknowledgementBatch] = array("0+")
-
-
-class AcknowledgementBatch(Struct):
-    first_offset: int = int64("0+")
-    last_offset: int = int64("0+")
-    acknowledge_types: list[int] = array("0+", of="int8")
 
 
 class ForgottenTopic(Struct):
@@ -71,19 +66,7 @@ class PartitionData(Struct):
     acquired_records: list[AcquiredRecords] = array("0+")
 
 
-class LeaderIdAndEpoch(Struct):
-    leader_id: int = int32("0+")
-    leader_epoch: int = int32("0+")
-
-
 class AcquiredRecords(Struct):
     first_offset: int = int64("0+")
     last_offset: int = int64("0+")
     delivery_count: int = int16("0+")
-
-
-class NodeEndpoint(Struct):
-    node_id: int = int32("0+")
-    host: str = string("0+")
-    port: int = int32("0+")
-    rack: str | None = string("0+", nullable="0+", default=None)

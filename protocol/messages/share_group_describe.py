@@ -5,7 +5,9 @@ Version 0 was a preview.
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, boolean, int16, int32, string, struct, uuid
+from ..schema import Message, Struct, array, boolean, int16, int32, string, struct
+from .consumer_group_describe import Assignment
+from .consumer_group_describe import TopicPartitions as TopicPartitions
 
 
 class ShareGroupDescribeRequest(Message, key=77, versions="1", flexible="0+"):
@@ -38,13 +40,3 @@ class Member(Struct):
     client_host: str = string("0+")
     subscribed_topic_names: list[str] = array("0+", of="string")
     assignment: Assignment = struct("0+")
-
-
-class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = array("0+")
-
-
-class TopicPartitions(Struct):
-    topic_id: bytes = uuid("0+")
-    topic_name: str = string("0+")
-    partitions: list[int] = array("0+", of="int32")

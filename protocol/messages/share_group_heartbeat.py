@@ -5,7 +5,9 @@ A null field of the request or the response means: unchanged. MemberEpoch 0 join
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, int16, int32, string, struct, uuid
+from ..schema import Message, array, int16, int32, string, struct
+from .consumer_group_heartbeat import Assignment
+from .consumer_group_heartbeat import TopicPartitions as TopicPartitions
 
 
 class ShareGroupHeartbeatRequest(Message, key=76, versions="1", flexible="0+"):
@@ -24,12 +26,3 @@ class ShareGroupHeartbeatResponse(Message, request=ShareGroupHeartbeatRequest):
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
     assignment: Assignment | None = struct("0+", nullable="0+", default=None)
-
-
-class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = array("0+")
-
-
-class TopicPartitions(Struct):
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array("0+", of="int32")

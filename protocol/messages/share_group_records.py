@@ -8,6 +8,7 @@ is in 12. Type 15 says for which partitions the share coordinator has a state.
 from __future__ import annotations
 
 from ..schema import Message, Struct, array, int8, int32, int64, string, uuid
+from .consumer_group_records import TopicPartition
 
 
 class ShareGroupMemberMetadataKey(Message, key=10, versions="0"):
@@ -47,11 +48,6 @@ class ShareGroupTargetAssignmentMemberKey(Message, key=13, versions="0"):
 
 class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions="0", flexible="0+"):
     topic_partitions: list[TopicPartition] = array("0+")
-
-
-class TopicPartition(Struct):
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array("0+", of="int32")
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, key=14, versions="0"):

@@ -9,7 +9,8 @@ Ours: `start_is_chosen`, a tag that Kafka steps over, says that an administrator
 
 from __future__ import annotations
 
-from ..schema import OWN_TAGS, Message, Struct, array, boolean, int8, int16, int32, int64, string, uuid
+from ..schema import OWN_TAGS, Message, array, boolean, int32, int64, string, uuid
+from .read_share_group_state import StateBatch
 
 
 class ShareSnapshotKey(Message, key=0, versions="0"):
@@ -28,13 +29,6 @@ class ShareSnapshotValue(Message, key=0, versions="0", flexible="0+"):
     write_timestamp: int = int64("0+")
     state_batches: list[StateBatch] = array("0+")
     start_is_chosen: bool = boolean("0+", tag=OWN_TAGS, ignorable=True)
-
-
-class StateBatch(Struct):
-    first_offset: int = int64("0+")
-    last_offset: int = int64("0+")
-    delivery_state: int = int8("0+")
-    delivery_count: int = int16("0+")
 
 
 class ShareUpdateKey(Message, key=1, versions="0"):

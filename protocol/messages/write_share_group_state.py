@@ -5,7 +5,9 @@ Versions: 1 the number of records that are delivered for good behind the start o
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
+from ..schema import Message, Struct, array, int32, int64, string, uuid
+from .delete_share_group_state import PartitionResult
+from .read_share_group_state import StateBatch
 
 
 class WriteShareGroupStateRequest(Message, key=85, versions="0-1", flexible="0+"):
@@ -27,13 +29,6 @@ class PartitionData(Struct):
     state_batches: list[StateBatch] = array("0+")
 
 
-class StateBatch(Struct):
-    first_offset: int = int64("0+")
-    last_offset: int = int64("0+")
-    delivery_state: int = int8("0+")
-    delivery_count: int = int16("0+")
-
-
 class WriteShareGroupStateResponse(Message, request=WriteShareGroupStateRequest):
     results: list[WriteStateResult] = array("0+")
 
@@ -41,9 +36,3 @@ class WriteShareGroupStateResponse(Message, request=WriteShareGroupStateRequest)
 class WriteStateResult(Struct):
     topic_id: bytes = uuid("0+")
     partitions: list[PartitionResult] = array("0+")
-
-
-class PartitionResult(Struct):
-    partition: int = int32("0+")
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+", default=None)
