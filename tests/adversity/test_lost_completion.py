@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.broker.clock import Clock
 from odradek.broker.coordination.transactions.records import decode_record
 from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.broker.topics.partition import Partition
@@ -43,16 +46,49 @@ def forget_completion(path: Path, number: int = 1) -> None:
     raise AssertionError("no transaction was completed")
 
 
-@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
-async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path, kind: type[Writer]) -> None:
-    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
+@asynccontextmanager
+async def life(
+    folder: Path, kind: type[Writer] = OldWriter, clock: Clock | None = None
+) -> AsyncIterator[tuple[Broker, Writer]]:
+    """Run a broker with a writer to topic t; `cut` has what is on its disk at the end, when it still runs."""
+    async with (
+        Broker(config_of(folder / "whole", ""), clock=clock) as broker,
+        await Raw.connect(broker.address) as raw,
+    ):
         assert (await raw.create_topic("t", 2)).error_code == 0
         writer = kind(raw)
         await writer.begin()
-        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
+        yield broker, writer
+        shutil.copytree(folder / "whole", folder / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+
+
+async def committed(writer: Writer, *values: bytes, number: int = 1) -> None:
+    await writer.take(writer.steps(*values, number, "commit"))
+    await at_rest(writer.raw)
+
+
+async def seen_after(folder: Path) -> Seen:
+    """Return what a reader sees of what was cut."""
+    async with Broker(config_of(folder / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)
+        return await see(raw)
+
+
+def forget_markers(folder: Path) -> None:
+    """Cut each log off before its last batch, which is a marker."""
+    for index in (0, 1):
+        path = max((folder / "cut" / f"t-{index}").glob("*.log"))
+        content = path.read_bytes()
+        *_, (position, header) = batch.iter_headers(content)
+        assert header.is_control
+        path.write_bytes(content[:position])
+
+
+@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
+async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_path: Path, kind: type[Writer]) -> None:
+    async with life(tmp_path, kind) as (_, writer):
+        await committed(writer, b"before", b"before")
         await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
-        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
     forget_completion(tmp_path / "cut" / STATE_LOG)
     async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)
@@ -62,30 +98,14 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_pat
         await goes_on(writer, BEFORE)
 
 
-def forget_last_batch(path: Path) -> None:
-    """Cut a log off before its last batch, which is a marker."""
-    content = path.read_bytes()
-    *_, (position, header) = batch.iter_headers(content)
-    assert header.is_control
-    path.write_bytes(content[:position])
-
-
 async def test_what_the_decision_means_is_committed_where_its_marker_is_lost_too(tmp_path: Path) -> None:
     """In version 1 the epoch does not tell one transaction from the next: the time of the marker before does."""
-    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
-        assert (await raw.create_topic("t", 2)).error_code == 0
-        writer = OldWriter(raw)
-        await writer.begin()
+    async with life(tmp_path) as (_, writer):
         for number in (1, 2):
-            await writer.take(writer.steps(b"before", b"before", number, "commit"))
-            await at_rest(raw)
-        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+            await committed(writer, b"before", b"before", number=number)
     forget_completion(tmp_path / "cut" / STATE_LOG, number=2)
-    for index in (0, 1):
-        forget_last_batch(max((tmp_path / "cut" / f"t-{index}").glob("*.log")))
-    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
-        await at_rest(raw)
-        assert await see(raw) == Seen([b"before"] * 2, [b"before"] * 2, 2)
+    forget_markers(tmp_path)
+    assert await seen_after(tmp_path) == Seen([b"before"] * 2, [b"before"] * 2, 2)
 
 
 async def test_a_commit_survives_a_clock_that_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,44 +120,25 @@ async def test_a_commit_survives_a_clock_that_was_set_back(tmp_path: Path, monke
             clock.advance(-3_600_000)
 
     monkeypatch.setattr(Partition, "append_marker", append_ahead)
-    async with (
-        Broker(config_of(tmp_path / "whole", ""), clock=clock) as broker,
-        await Raw.connect(broker.address) as raw,
-    ):
-        assert (await raw.create_topic("t", 2)).error_code == 0
-        writer = OldWriter(raw)
-        await writer.begin()
-        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
-        await at_rest(raw)
-        await writer.take(writer.steps(b"a", b"b", 2, "commit"))
-        await at_rest(raw)
-        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+    async with life(tmp_path, clock=clock) as (_, writer):
+        await committed(writer, b"before", b"before")
+        await committed(writer, b"a", b"b", number=2)
     forget_completion(tmp_path / "cut" / STATE_LOG, number=2)
-    for index in (0, 1):
-        forget_last_batch(max((tmp_path / "cut" / f"t-{index}").glob("*.log")))
-    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
-        await at_rest(raw)
-        assert await see(raw) == ALL
+    forget_markers(tmp_path)
+    assert await seen_after(tmp_path) == ALL
 
 
 async def test_a_snapshot_of_the_producers_keeps_the_marker(tmp_path: Path) -> None:
     """A segment begins between the marker and the next transaction: a start reads no batch before it."""
-    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
-        assert (await raw.create_topic("t", 2)).error_code == 0
-        writer = OldWriter(raw)
-        await writer.begin()
-        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
-        await at_rest(raw)
+    async with life(tmp_path) as (broker, writer):
+        await committed(writer, b"before", b"before")
         for index in (0, 1):
             partition = broker.services.topics.partition("t", index)
             assert partition is not None
             partition.log.roll(broker.clock.now_ms())
             await broker.services.flusher.flush(partition)
         await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
-        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
     points = {("t", index): 2 for index in (0, 1)}
     checkpoints.write_offsets(tmp_path / "cut" / checkpoints.RECOVERY_POINT, points)
     forget_completion(tmp_path / "cut" / STATE_LOG)
-    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
-        await at_rest(raw)
-        assert await see(raw) == BEFORE
+    assert await seen_after(tmp_path) == BEFORE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import click
 import pytest
@@ -20,17 +19,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from odradek.cli import main
-from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.documents.command import completed, printed, rejected
 
 WAIT_S = 20
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
-    yield process.address
-    process.close()
 
 
 def test_a_topic_is_altered(broker: str) -> None:

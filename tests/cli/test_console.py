@@ -12,7 +12,6 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from odradek.broker import Broker
 from odradek.tests.cli.test_child import Serving
 from odradek.tests.console.conftest import Browser
 from odradek.tests.support.documents.command import completed
@@ -25,20 +24,13 @@ def page(url: str) -> str:
         return answer.read().decode()
 
 
+def served(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
+    return subprocess.Popen([*command, "--console", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def test_a_console_begins_with_its_broker_and_ends_with_it_even_when_it_is_killed(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "odradek",
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--data-dir",
-        str(tmp_path / "data"),
-    ]
-    with subprocess.Popen(
-        [*command, "--console", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with served(tmp_path) as process:
         try:
             url = Serving(process).wait_for(r"the console is ready (\S+)")[1]
             assert "There are no topics yet" in page(url)
@@ -54,19 +46,7 @@ def test_a_console_begins_with_its_broker_and_ends_with_it_even_when_it_is_kille
 
 
 def test_the_death_of_a_console_is_a_line_of_the_log(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "odradek",
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--data-dir",
-        str(tmp_path / "data"),
-    ]
-    with subprocess.Popen(
-        [*command, "--console", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with served(tmp_path) as process:
         try:
             serving = Serving(process)
             serving.wait_for(r"the console is ready (\S+)")
@@ -92,8 +72,8 @@ def test_the_death_of_a_console_is_a_line_of_the_log(tmp_path: Path) -> None:
         (["--history-file", "/nowhere/file"], "/nowhere/file cannot be written: its folder does not exist"),
     ],
 )
-def test_what_makes_no_console_is_one_line(broker: Broker, options: list[str], text: str) -> None:
-    ended = completed("console", "-b", broker.address, *options)
+def test_what_makes_no_console_is_one_line(broker: str, options: list[str], text: str) -> None:
+    ended = completed("console", "-b", broker, *options)
     assert ended.returncode in (1, 2) and text in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
 
 

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 
-import pytest
-from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
-    yield process.address
-    process.close()
 
 
 def test_nothing_is_changed(broker: str) -> None:

@@ -5,34 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.documents.command import odradek, printed, rejected
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
-    yield process.address
-    process.close()
-
-
-@pytest.fixture(scope="module")
-def numbers(broker: str) -> str:
-    """A topic of two partitions with 100 records in each, a second apart from 2026-01-01T00:00:00Z on."""
-    # On a slow machine retention would delete them during the tests.
-    create = ("topics", "create", "numbers", "--partitions", "2", "--config", "retention.ms=-1")
-    assert odradek(broker, *create).returncode == 0
-    producer = Producer({"bootstrap.servers": broker})
-    for number in range(100):
-        for partition in (0, 1):
-            producer.produce("numbers", b"%d" % number, b"k", partition, timestamp=1_767_225_600_000 + 1000 * number)
-    assert producer.flush(10) == 0
-    return "numbers"
 
 
 def command(address: str, *args: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,10 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
 from odradek.cli.record_input import LineCutter
-from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.documents.command import completed
 
 Pair = tuple[bytes | None, bytes | None]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker")).start()
-    yield process.address
-    process.close()
 
 
 def produce(address: str, topic: str, text: bytes, *args: str) -> subprocess.CompletedProcess[str]:

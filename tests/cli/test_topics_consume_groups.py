@@ -6,35 +6,12 @@ import asyncio
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 from odradek.cli import main
 from odradek.client import Admin, Consumer
-from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), group_initial_rebalance_delay_ms=0).start()
-    yield process.address
-    process.close()
-
-
-@pytest.fixture(scope="module")
-def numbers(broker: str) -> str:
-    """A topic of two partitions with 0 to 99 in each, keyed `k` and with a header."""
-    assert odradek(broker, "topics", "create", "numbers", "--partitions", "2").returncode == 0
-    producer = Producer({"bootstrap.servers": broker})
-    for number in range(100):
-        for partition in (0, 1):
-            producer.produce("numbers", b"%d" % number, b"k", partition, headers=[("h", b"x")])
-    assert producer.flush(10) == 0
-    return "numbers"
 
 
 def test_a_topic_from_birth_to_death(broker: str) -> None:
@@ -106,10 +83,6 @@ def test_a_group_goes_on_where_it_left_off_and_shows_its_lag(broker: str, number
     assert sum(int(row[3]) for row in rows) == 150 and sum(int(row[5]) for row in rows) == 50
     assert len(printed(broker, "consume", numbers, "--group", "readers", "--until-end")) == 50
     assert "readers\tEmpty\tconsumer\tconsumer" in printed(broker, "groups", "list")
-    # The wait for more members of a classic group (group.initial.rebalance.delay.ms) alone is 3 s.
-    began_s = time.monotonic()
-    assert printed(broker, "consume", numbers, "--group", "quick", "--max", "1")
-    assert time.monotonic() - began_s < 3
 
 
 async def test_reading_along_in_a_classic_group_leaves_it_classic(broker: str, numbers: str) -> None:

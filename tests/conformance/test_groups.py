@@ -15,12 +15,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.brokers.process import BrokerProcess
-from odradek.tests.support.clients import group_member
+from odradek.tests.support.clients import crowd
 from odradek.tests.support.clients.others import create_topic
 
 PARTITIONS = 6
 A_WAVE = 300
 WITHIN_S = 30.0
+SESSION_TIMEOUT_MS = "3000"
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
 
 Place = tuple[int, int]
@@ -30,7 +31,7 @@ class Member:
     """A member's process and what it said so far."""
 
     def __init__(self, client: str, address: str, group: str, topic: str, log: Path) -> None:
-        command = [sys.executable, str(Path(group_member.__file__)), client, address, group, topic]
+        command = [sys.executable, crowd.__file__, client, "1", address, group, topic, SESSION_TIMEOUT_MS, "calm"]
         self.client = client
         with log.open("w") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
@@ -47,6 +48,7 @@ class Member:
 
     def hear(self, line: str) -> None:
         said = json.loads(line)
+        assert "failed" not in said, said["failed"]
         self.assigned = said.get("assigned", self.assigned)
         self.consumed += [(partition, offset) for partition, offset in said.get("consumed", [])]
 

@@ -206,15 +206,21 @@ async def test_a_batch_outside_of_the_transaction_is_rejected_by_a_remote_coordi
     assert await producer.send(1, "a", b"x") == 0
 
 
-async def test_an_open_transaction_outlives_the_leaders_of_its_partition_and_of_its_coordinator(
-    cluster: HandCluster,
-) -> None:
+async def one_that_has_sent(cluster: HandCluster) -> Producer:
+    """Return a producer whose coordinator is broker 1, with a record in a transaction at the leader, broker 2."""
     await lead_internal(cluster, TRANSACTIONS, 1)
     await cluster.assign("a", leader=2)
     producer = Producer(cluster, 1)
     await producer.begin()
     await producer.add("a")
     assert await producer.send(2, "a", b"one") == 0
+    return producer
+
+
+async def test_an_open_transaction_outlives_the_leaders_of_its_partition_and_of_its_coordinator(
+    cluster: HandCluster,
+) -> None:
+    producer = await one_that_has_sent(cluster)
     await cluster.assign("a", leader=3)
     # The next leader knows the open transaction, and that nothing is stable.
     assert cluster.partition(3, "a").last_stable_offset == 0
@@ -236,12 +242,7 @@ async def test_a_commit_outlives_its_coordinator_whatever_the_clocks(
     cluster = HandCluster(tmp_path, replica_fetch_wait_max_ms=50)
     cluster.clocks[2] = SkewedClock(ahead_ms)
     async with cluster:
-        await lead_internal(cluster, TRANSACTIONS, 1)
-        await cluster.assign("a", leader=2)
-        producer = Producer(cluster, 1)
-        await producer.begin()
-        await producer.add("a")
-        assert await producer.send(2, "a", b"one") == 0
+        producer = await one_that_has_sent(cluster)
         await producer.end(True)
         await until(lambda: all_ended(cluster, "a"))
         await producer.add("a")
@@ -259,12 +260,7 @@ async def no_marker(*_: object) -> None:
 
 
 async def test_markers_wait_for_a_leader_that_is_not_there(cluster: HandCluster) -> None:
-    await lead_internal(cluster, TRANSACTIONS, 1)
-    await cluster.assign("a", leader=2)
-    producer = Producer(cluster, 1)
-    await producer.begin()
-    await producer.add("a")
-    assert await producer.send(2, "a", b"one") == 0
+    producer = await one_that_has_sent(cluster)
     await cluster.stop(2)
     for index in range(COUNT):
         await cluster.assign(TRANSACTIONS, index, leader=1, isr=(1, 3))

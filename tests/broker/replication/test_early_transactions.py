@@ -125,11 +125,12 @@ async def _fail(*_: Any) -> None:
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the leader cannot be reached")
 
 
-async def test_who_waits_for_markers_keeps_no_other_producer_waiting(
-    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def one_that_waits(
+    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch, leader: int
+) -> tuple[asyncio.Future[Any], Transactional, Transactional, Transactional]:
+    """Return a record that waits for markers which never come, and the connections of its producer."""
     await cluster.assign("slow", leader=2)
-    coordinator, writer = await producer_of(cluster, 2)
+    coordinator, writer = await producer_of(cluster, leader)
     slow = Transactional(await cluster.connect(2), "x")
     take_over(slow, coordinator)
     assert (await slow.send("slow", b"a")).error_code == 0
@@ -139,6 +140,13 @@ async def test_who_waits_for_markers_keeps_no_other_producer_waiting(
     waiting = asyncio.ensure_future(writer.send("t", b"a"))
     await asyncio.sleep(0.05)
     assert not waiting.done()
+    return waiting, coordinator, writer, slow
+
+
+async def test_who_waits_for_markers_keeps_no_other_producer_waiting(
+    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, *used = await one_that_waits(cluster, monkeypatch, 2)
     other = Transactional(await cluster.connect(1), "y")
     await other.begin()
     other_writer = Transactional(await cluster.connect(2), "y")
@@ -146,22 +154,12 @@ async def test_who_waits_for_markers_keeps_no_other_producer_waiting(
     async with asyncio.timeout(5):
         assert (await other_writer.send("t", b"b")).error_code == 0
     waiting.cancel()
-    close(coordinator, writer, slow, other, other_writer)
+    close(*used, other, other_writer)
 
 
 async def test_who_waits_is_sent_to_the_next_coordinator(cluster: HandCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    await cluster.assign("slow", leader=2)
-    coordinator, writer = await producer_of(cluster, 1)
-    slow = Transactional(await cluster.connect(2), "x")
-    take_over(slow, coordinator)
-    assert (await slow.send("slow", b"a")).error_code == 0
-    monkeypatch.setattr(RemoteMarkers, "_send", _fail)
-    assert await coordinator.end(commit=True) == 0
-    take_over(writer, coordinator)
-    waiting = asyncio.ensure_future(writer.send("t", b"a"))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
+    waiting, *used = await one_that_waits(cluster, monkeypatch, 1)
     await lead_internal(cluster, TRANSACTIONS, 3)
     # As Produce says it: not the leader's fault.
     assert (await waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-    close(coordinator, writer, slow)
+    close(*used)

@@ -119,35 +119,34 @@ async def test_a_response_in_pieces_is_put_together() -> None:
         assert (await ask(peer)).host == "x" * 50
 
 
-async def test_it_connects_again_after_a_loss() -> None:
-    connections = 0
+class AtTheSecondTime:
+    """A broker that answers on its second connection; the first one it closes, or leaves open."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
+    def __init__(self, closes: bool = False) -> None:
+        self.arrived = asyncio.Event()
+        self._closes = closes
+        self._connections = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
         number = await next_request(reader)
-        if connections > 1:
-            writer.write(response(number))
-            await reader.read()
+        self.arrived.set()
+        if self._connections > 1:
+            writer.write(response(number, "second"))
+        elif self._closes:
+            return
+        await reader.read()
 
-    async with other_side(answer) as peer:
+
+async def test_it_connects_again_after_a_loss() -> None:
+    async with other_side(AtTheSecondTime(closes=True)) as peer:
         with pytest.raises(PeerLost, match="closed the connection"):
             await ask(peer)
-        assert (await ask(peer)).host == "h"
+        assert (await ask(peer)).host == "second"
 
 
 async def test_silence_ends_with_the_time_and_a_late_response_reaches_nobody() -> None:
-    connections = 0
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        number = await next_request(reader)
-        if connections > 1:
-            writer.write(response(number, "second"))
-        await reader.read()
-
-    async with other_side(answer) as peer:
+    async with other_side(AtTheSecondTime()) as peer:
         with pytest.raises(PeerLost, match="did not answer FindCoordinator within"):
             await ask(peer, 0.05)
         assert (await ask(peer)).host == "second"
@@ -201,21 +200,10 @@ async def test_a_close_ends_the_request_under_way_and_those_that_wait() -> None:
 
 
 async def test_a_cancelled_caller_leaves_no_response_for_the_next() -> None:
-    arrived = asyncio.Event()
-    connections = 0
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        number = await next_request(reader)
-        arrived.set()
-        if connections > 1:
-            writer.write(response(number, "second"))
-        await reader.read()
-
+    answer = AtTheSecondTime()
     async with other_side(answer) as peer:
         asked = asyncio.ensure_future(ask(peer))
-        await arrived.wait()
+        await answer.arrived.wait()
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         assert (await ask(peer)).host == "second"

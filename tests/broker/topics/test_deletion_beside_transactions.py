@@ -47,21 +47,6 @@ async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker
         yield each
 
 
-@pytest.fixture
-async def producer(raw: Raw) -> Transactional:
-    made = Transactional(raw, "a")
-    await made.begin()
-    return made
-
-
-@pytest.fixture
-async def other(broker: Broker) -> AsyncIterator[Transactional]:
-    async with await Raw.connect(broker.address) as raw:
-        made = Transactional(raw, "b")
-        await made.begin()
-        yield made
-
-
 async def delete(raw: Raw, offset: int) -> int:
     """Where the partition begins then."""
     topics = [DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])]

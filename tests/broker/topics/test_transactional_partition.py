@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,21 +30,6 @@ READ_COMMITTED = 1
 @pytest.fixture(autouse=True)
 async def topic(raw: Raw) -> None:
     assert (await raw.create_topic("t", 2)).error_code == 0
-
-
-@pytest.fixture
-async def producer(raw: Raw) -> Transactional:
-    made = Transactional(raw, "tx")
-    await made.begin()
-    return made
-
-
-@pytest.fixture
-async def other(broker: Broker) -> AsyncIterator[Transactional]:
-    async with await Raw.connect(broker.address) as raw:
-        made = Transactional(raw, "other")
-        await made.begin()
-        yield made
 
 
 async def latest(raw: Raw, isolation_level: int) -> int:

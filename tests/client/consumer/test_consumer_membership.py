@@ -20,9 +20,9 @@ from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
-from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop, keep_silent
+from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
 
-from .test_membership import until, write
+from .test_membership import Told, until, write
 
 BEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -51,20 +51,6 @@ LOADING = answer(
 async def further_beats(cluster: FakeCluster, consumer: Consumer, count: int = 2) -> None:
     seen = len(beats(cluster))
     await until(consumer, lambda: len(beats(cluster)) >= seen + count)
-
-
-async def test_a_member_joins_reads_commits_and_leaves() -> None:
-    async with FakeCluster({"t": 2}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster, "t") as consumer:
-            offsets = await until(consumer, lambda: bool(consumer.assignment()))
-            while len(offsets) < 10:
-                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
-            assert offsets == list(range(10))
-            member = cluster.group.member_id
-        assert cluster.group.committed == {("t", 0): 10, ("t", 1): 0}
-        assert cluster.group.left == [member]
-        assert not cluster.calls(ApiKey.JOIN_GROUP)
 
 
 # What brokers answer while a coordinator that was killed has no successor yet.
@@ -120,25 +106,6 @@ async def test_a_heartbeat_says_only_what_has_changed() -> None:
         assert cluster.group.reads == ["u"]
 
 
-@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
-async def test_a_fenced_member_loses_its_partitions_and_joins_with_the_same_id(code: ErrorCode) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster, "t") as consumer:
-            while not await consumer.getmany(timeout_ms=50, max_records=4):
-                pass
-            epoch, member = cluster.group.generation, cluster.group.member_id
-            cluster.on(BEAT, rejection(code))
-            async with asyncio.timeout(10):
-                while consumer.assignment():
-                    await asyncio.sleep(0.001)
-            offsets = await until(consumer, lambda: cluster.group.generation > epoch)
-            while len(offsets) < 10:
-                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
-            assert offsets == list(range(10)), "all again: nothing was committed"
-            assert cluster.group.member_id == member
-
-
 @pytest.mark.parametrize(
     "code",
     [
@@ -173,24 +140,6 @@ async def test_after_a_heartbeat_without_an_answer_the_next_one_says_everything(
         assert (cluster.group.generation, consumer.assignment()) == (epoch, {T0})
 
 
-async def test_a_heartbeat_that_is_never_answered_is_sent_again() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster, "t", request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            cluster.on(BEAT, keep_silent)
-            await further_beats(cluster, consumer, 3)
-            assert consumer.assignment() == {T0}
-
-
-async def test_a_coordinator_that_moves_is_followed() -> None:
-    async with FakeCluster({"t": 1}, nodes=2) as cluster, member_of(cluster, "t") as consumer:
-        await until(consumer, lambda: bool(consumer.assignment()))
-        cluster.group.node_id = 2
-        await until(consumer, lambda: any(call.key is BEAT for call in cluster.nodes[2].calls))
-        await consumer.commit({T0: 0})
-        assert cluster.group.committed == {("t", 0): 0}
-
-
 async def test_a_partition_goes_when_its_records_are_processed_and_the_others_are_read_on() -> None:
     async with FakeCluster({"t": 2}) as cluster:
         write(cluster.log("t", 0), 10)
@@ -212,49 +161,21 @@ async def test_a_partition_goes_when_its_records_are_processed_and_the_others_ar
             assert found == [0, 1, 2]
 
 
-class Told:
-    """A listener that notes what it is told."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, set[TopicPartition]]] = []
-
-    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        self.calls.append(("revoked", set(partitions)))
-
-    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        self.calls.append(("assigned", set(partitions)))
-
-    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        self.calls.append(("lost", set(partitions)))
-
-
 async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
-    told: list[tuple[str, frozenset[TopicPartition]]] = []
-
-    class Listener:
-        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-            told.append(("revoked", partitions))
-            await consumer.commit(dict.fromkeys(partitions, 5))
-
-        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-            told.append(("assigned", partitions))
-
-        async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-            told.append(("lost", partitions))
-
     async with FakeCluster({"t": 2}) as cluster:
         cluster.group.target = {("t", 0)}
         consumer = member_of(cluster)
-        consumer.subscribe("t", listener=Listener())
+        told = Told(lambda partitions: consumer.commit(dict.fromkeys(partitions, 5)))
+        consumer.subscribe("t", listener=told)
         async with consumer:
             await until(consumer, lambda: consumer.assignment() == {T0})
             cluster.group.target = {("t", 1)}
             await until(consumer, lambda: consumer.assignment() == {T1})
             cluster.on(BEAT, rejection(ErrorCode.UNKNOWN_MEMBER_ID))
-            await until(consumer, lambda: len(told) == 5)
+            await until(consumer, lambda: len(told.calls) == 5)
         kinds = ["assigned", "revoked", "assigned", "lost", "assigned", "revoked"]
-        assert [kind for kind, _ in told] == kinds
-        assert [min(partitions) for _, partitions in told] == [T0, T0, T1, T1, T1, T1]
+        assert [kind for kind, _ in told.calls] == kinds
+        assert [min(partitions) for _, partitions in told.calls] == [T0, T0, T1, T1, T1, T1]
         assert cluster.group.committed == {("t", 0): 5, ("t", 1): 5}
 
 

@@ -136,7 +136,7 @@ async def test_a_handler_that_lasts_too_long_loses_its_record(cluster: FakeClust
     async with worker(cluster, max_poll_interval_ms=1) as consumer:
         async with asyncio.timeout(30):
             await consumer.consume(until_it_is_lost(consumer), **QUICK)
-    assert cluster.share_group.renewed == [] and len(cluster.share_group.left) == 1
+    assert cluster.share_group.renewed == [] and len(set(cluster.share_group.left)) == 1
 
 
 async def test_where_renewals_are_rejected_each_record_is_tried_once(cluster: FakeCluster) -> None:

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,24 +91,27 @@ def test_a_batch_has_the_columns_of_the_latest_version(
     assert kept == [Row(carrier=None), Row(carrier="UA"), None]
 
 
+def rows_of_stream(spark: SparkSession, folder: Path, given: dict[str, str]) -> list[dict[str, Any]]:
+    """Have a stream go on until the end, and return all that it has written."""
+    frame = spark.readStream.format("odradek").options(**given).load().select("offset", "value.*")
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(folder / "rows"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    read = spark.read.option("mergeSchema", "true").parquet(str(folder / "rows"))
+    return [row.asDict() for row in read.orderBy("offset").collect()]
+
+
 def test_a_stream_goes_on_with_new_columns_after_a_restart(
     spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
 ) -> None:
     given = options(kafka, registry, "stream", mode="DROPMALFORMED")
 
-    def run() -> list[Any]:
-        frame = spark.readStream.format("odradek").options(**given).load().select("offset", "value.*")
-        query = (
-            frame.writeStream.format("parquet")
-            .option("path", str(tmp_path / "rows"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "rows"))
-        return [row.asDict() for row in read.orderBy("offset").collect()]
-
+    run = partial(rows_of_stream, spark, tmp_path, given)
     put(kafka, registry, "stream", FIRST, {"number": 1})
     kafka.put("stream", ["bad"])
     assert run() == [{"offset": 0, "number": 1}]
@@ -191,19 +195,7 @@ def test_a_stream_of_a_json_schema_has_new_columns_after_a_restart(
 ) -> None:
     given = options(kafka, registry, "json-stream", valueFormat="json-schema", mode="DROPMALFORMED")
 
-    def run() -> list[Any]:
-        frame = spark.readStream.format("odradek").options(**given).load().select("offset", "value.*")
-        query = (
-            frame.writeStream.format("parquet")
-            .option("path", str(tmp_path / "rows"))
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "rows"))
-        return [row.asDict() for row in read.orderBy("offset").collect()]
-
+    run = partial(rows_of_stream, spark, tmp_path, given)
     put_json(kafka, registry, "json-stream", JSON_FIRST, {"number": 1})
     kafka.put("json-stream", ["bad"])
     assert run() == [{"offset": 0, "number": 1}]

@@ -7,7 +7,23 @@ from odradek.client import TopicPartition
 from odradek.client.zookeeper.offsets import store_offsets
 from odradek.client.zookeeper.registry import Subscription
 from odradek.tests.support.seeds import seeds
-from odradek.tests.support.simulations.registry_simulation import begin, live_through_faults
+from odradek.tests.support.simulations.registry_simulation import Simulation, begin, live_through_faults
+
+BOTH = Subscription({"a": 1, "b": 1})
+
+
+def group_of(seed: int, members: int = 1) -> Simulation:
+    """Return a group whose members host:0, host:1... have begun to read a and b."""
+    simulation = begin(seed)
+    for number in range(members):
+        simulation.start(f"host:{number}", BOTH)
+    return simulation
+
+
+def check_all_are_read(simulation: Simulation) -> None:
+    simulation.settle()
+    simulation.check_history()
+    simulation.check_complete({"a": 7, "b": 4})
 
 
 @pytest.mark.parametrize("seed", seeds(range(6), range(1_000, 3_000)))
@@ -19,60 +35,40 @@ def test_no_partition_has_two_owners_and_no_record_is_skipped_whatever_happens(s
 REQUESTS = 18
 
 
+@pytest.mark.parametrize("member", ["host:0", "host:1"], ids=["of a member", "of the one that joins"])
 @pytest.mark.parametrize("is_sent_again", [False, True])
-def test_a_session_may_expire_before_each_request_of_the_rebalance(is_sent_again: bool) -> None:
+def test_a_session_may_expire_before_each_request_of_the_rebalance(is_sent_again: bool, member: str) -> None:
     for request in range(REQUESTS):
-        simulation = begin(request)
-        simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+        simulation = group_of(request)
         simulation.settle()
         simulation.run(500)
-        simulation.expiry = ("host:1", request, is_sent_again)
-        simulation.start("host:1", Subscription({"a": 1, "b": 1}))
+        simulation.expiry = (member, request, is_sent_again)
+        simulation.start("host:1", BOTH)
         simulation.settle()
-        assert simulation.expiry is None, f"there is no request {request}"
-        simulation.check_history()
-        simulation.check_complete({"a": 7, "b": 4})
-
-
-@pytest.mark.parametrize("is_sent_again", [False, True])
-def test_the_session_of_a_member_may_expire_before_each_request_when_another_joins(is_sent_again: bool) -> None:
-    for request in range(REQUESTS):
-        simulation = begin(request)
-        simulation.start("host:0", Subscription({"a": 1, "b": 1}))
-        simulation.settle()
-        simulation.run(500)
-        simulation.expiry = ("host:0", request, is_sent_again)
-        simulation.start("host:1", Subscription({"a": 1, "b": 1}))
-        simulation.settle()
-        simulation.check_history()
-        simulation.check_complete({"a": 7, "b": 4})
+        assert member == "host:0" or simulation.expiry is None, f"there is no request {request}"
+        check_all_are_read(simulation)
 
 
 def test_a_group_whose_attempts_have_all_failed_tries_again_by_itself() -> None:
     simulation = begin(1)
     simulation.failing_loads = 9
-    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation.start("host:0", BOTH)
     simulation.settle()
     assert simulation.counts["reports"] == 2
     simulation.check_complete({"a": 7, "b": 4})
 
 
 def test_a_dead_member_holds_its_partitions_until_its_session_ends_and_the_others_retry_until_then() -> None:
-    simulation = begin(2)
-    for number in range(3):
-        simulation.start(f"host:{number}", Subscription({"a": 1, "b": 1}))
+    simulation = group_of(2, 3)
     simulation.settle()
     simulation.kill("host:1")
     simulation.run(1)
     assert len(simulation.zookeeper.children_of("/consumers/g/ids")) == 3
-    simulation.settle()
-    simulation.check_history()
-    simulation.check_complete({"a": 7, "b": 4})
+    check_all_are_read(simulation)
 
 
 def test_a_member_that_leaves_has_committed_and_given_everything_back() -> None:
-    simulation = begin(3)
-    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation = group_of(3)
     simulation.settle()
     simulation.run(1000)
     simulation.stop("host:0")
@@ -84,8 +80,7 @@ def test_a_member_that_leaves_has_committed_and_given_everything_back() -> None:
 
 
 def test_a_consumer_whose_znode_an_operator_removes_registers_again() -> None:
-    simulation = begin(4)
-    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation = group_of(4)
     simulation.settle()
     simulation.zookeeper.delete_by_hand("/consumers/g/ids/host:0")
     simulation.settle()
@@ -94,27 +89,20 @@ def test_a_consumer_whose_znode_an_operator_removes_registers_again() -> None:
 
 
 def test_zookeeper_may_be_away_for_long_and_work_goes_on_by_itself() -> None:
-    simulation = begin(5)
-    for number in range(3):
-        simulation.start(f"host:{number}", Subscription({"a": 1, "b": 1}))
+    simulation = group_of(5, 3)
     simulation.run(30)
     simulation.stop_zookeeper(5_000)
     simulation.run(1_000)
     simulation.expire("host:1")
-    simulation.settle()
-    simulation.check_history()
-    simulation.check_complete({"a": 7, "b": 4})
+    check_all_are_read(simulation)
 
 
 def test_a_consumer_that_starts_again_under_its_name_waits_for_the_end_of_its_old_session() -> None:
-    simulation = begin(6)
-    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
+    simulation = group_of(6)
     simulation.settle()
     simulation.kill("host:0")
-    simulation.start("host:0", Subscription({"a": 1, "b": 1}))
-    simulation.settle()
-    simulation.check_history()
-    simulation.check_complete({"a": 7, "b": 4})
+    simulation.start("host:0", BOTH)
+    check_all_are_read(simulation)
 
 
 def test_offsets_are_not_written_for_a_consumer_that_is_not_registered() -> None:

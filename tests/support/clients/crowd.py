@@ -1,10 +1,12 @@
-"""Members of one group in one process: python crowd.py CLIENT COUNT HOST:PORT GROUP TOPIC SESSION_TIMEOUT_MS
+"""Members of one group in one process: python crowd.py CLIENT COUNT HOST:PORT GROUP TOPIC SESSION_TIMEOUT_MS [calm]
 
 Prints JSON lines, each in one write, so that a kill leaves whole lines:
     {"member": id, "generation": number, "assigned": [partitions]}   at the end of a rebalance
     {"consumed": [[partition, offset], ...]}                         processed; its offsets are committed after that
     {"failed": text}                                                 a member met an error that it should not meet
-SIGTERM lets all members leave in order.
+SIGTERM lets all members leave in order. In a `calm` group nothing may be consumed twice: records are told once their
+offsets are committed, and polls may take their time. A TOPIC that begins with ^ is a pattern of topics. Members see
+changes of topics within a second.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # In a session.
@@ -27,9 +30,11 @@ HEARTBEATS = 6
 # It abandons a join that takes longer than the poll that began it.
 POLL_OF_KAFKA_PYTHON_MS = 2_000
 METADATA_OF_CONFLUENT = b"CGMDv2:"
+METADATA_MAX_AGE_MS = 1_000
+IS_CALM = sys.argv[-1] == "calm"
 
-# Address, group, topic and session.timeout.ms. That is the rebalance timeout too: the others wait so long for a paused
-# process.
+# Address, group, topic and session.timeout.ms. That is the rebalance timeout too, unless the group is calm: the others
+# wait so long for a paused process.
 Where = tuple[str, str, str, int]
 Member = Callable[[str, str, str, int], Any]
 
@@ -42,6 +47,42 @@ def say(**line: Any) -> None:
 
 def assigned(member: str, generation: int, partitions: list[int]) -> None:
     say(member=member, generation=generation, assigned=sorted(partitions))
+
+
+def max_poll_ms(session_timeout_ms: int) -> int:
+    return 300_000 if IS_CALM else session_timeout_ms
+
+
+@contextmanager
+def committing(consumed: list[list[int]], *moved_on: type[Exception]) -> Iterator[None]:
+    """Tell what was consumed. `moved_on`: the commit failed, so who has the partition now reads these records again."""
+    if not IS_CALM:
+        say(consumed=consumed)
+    try:
+        yield
+    except moved_on:
+        return
+    if IS_CALM:
+        say(consumed=consumed)
+
+
+def options_of_python(address: str, group: str, session_timeout_ms: int) -> dict[str, Any]:
+    """Return the configs of kafka-python and aiokafka."""
+    return {
+        "bootstrap_servers": address,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": session_timeout_ms,
+        "max_poll_interval_ms": max_poll_ms(session_timeout_ms),
+        "heartbeat_interval_ms": session_timeout_ms // HEARTBEATS,
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+    }
+
+
+def wanted(topic: str) -> dict[str, Any]:
+    """Return the subscription for kafka-python and aiokafka."""
+    return {"pattern": topic} if topic.startswith("^") else {"topics": [topic]}
 
 
 def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int) -> None:
@@ -63,8 +104,9 @@ def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "session.timeout.ms": session_timeout_ms,
-            "max.poll.interval.ms": session_timeout_ms,
+            "max.poll.interval.ms": max_poll_ms(session_timeout_ms),
             "heartbeat.interval.ms": session_timeout_ms // HEARTBEATS,
+            "topic.metadata.refresh.interval.ms": METADATA_MAX_AGE_MS,
             "partition.assignment.strategy": "range",
             "log_level": 0,
         }
@@ -73,11 +115,9 @@ def with_confluent(address: str, group: str, topic: str, session_timeout_ms: int
     while not _stopped.is_set():
         messages = [message for message in consumer.consume(100, 0.2) if not message.error()]
         if messages:
-            say(consumed=[[message.partition(), message.offset()] for message in messages])
-            try:
+            found = [[message.partition(), message.offset()] for message in messages]
+            with committing(found, confluent_kafka.KafkaException):
                 consumer.commit(asynchronous=False)
-            except confluent_kafka.KafkaException:
-                continue  # The group has moved on: the new owner of the partition reads these records again.
     consumer.close()
 
 
@@ -94,16 +134,10 @@ def with_kafka_python(address: str, group: str, topic: str, session_timeout_ms: 
             assigned(generation.member_id, generation.generation_id, [place.partition for place in given])
 
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=address,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=session_timeout_ms,
-        max_poll_interval_ms=session_timeout_ms,
-        heartbeat_interval_ms=session_timeout_ms // HEARTBEATS,
-        partition_assignment_strategy=[RangePartitionAssignor],
+        **options_of_python(address, group, session_timeout_ms), partition_assignment_strategy=[RangePartitionAssignor]
     )
-    consumer.subscribe([topic], listener=Listener())
+    consumer.subscribe(**wanted(topic), listener=Listener())
+    moved_on = kafka.errors.CommitFailedError, kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError
     while not _stopped.is_set():
         try:
             polled = consumer.poll(POLL_OF_KAFKA_PYTHON_MS)
@@ -111,11 +145,8 @@ def with_kafka_python(address: str, group: str, topic: str, session_timeout_ms: 
             continue  # The broker is down for a moment; this client raises an error where others retry.
         found = [message for messages in polled.values() for message in messages]
         if found:
-            say(consumed=[[message.partition, message.offset] for message in found])
-            try:
+            with committing([[message.partition, message.offset] for message in found], *moved_on):
                 consumer.commit()
-            except (kafka.errors.CommitFailedError, kafka.errors.KafkaTimeoutError, kafka.errors.KafkaConnectionError):
-                continue
     consumer.close(autocommit=False)
 
 
@@ -132,25 +163,15 @@ async def with_aiokafka(address: str, group: str, topic: str, session_timeout_ms
             assigned(coordinator.member_id, coordinator.generation, [place.partition for place in given])
 
     consumer = aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=address,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=session_timeout_ms,
-        max_poll_interval_ms=session_timeout_ms,
-        heartbeat_interval_ms=session_timeout_ms // HEARTBEATS,
-        partition_assignment_strategy=[RangePartitionAssignor],
+        **options_of_python(address, group, session_timeout_ms), partition_assignment_strategy=[RangePartitionAssignor]
     )
-    consumer.subscribe([topic], listener=Listener())
+    consumer.subscribe(**wanted(topic), listener=Listener())
     await consumer.start()
     while not _stopped.is_set():
         found = [message for messages in (await consumer.getmany(timeout_ms=200)).values() for message in messages]
         if found:
-            say(consumed=[[message.partition, message.offset] for message in found])
-            try:
+            with committing([[message.partition, message.offset] for message in found], aiokafka.errors.KafkaError):
                 await consumer.commit()
-            except aiokafka.errors.KafkaError:
-                continue
     await consumer.stop()
 
 

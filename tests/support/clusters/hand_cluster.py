@@ -251,15 +251,7 @@ class HandCluster:
             state = self.controller.states[name, index]
             topic = topics.setdefault(name, LeaderAndIsrTopicState(name, self.controller.ids[name]))
             topic.partition_states.append(
-                LeaderAndIsrPartitionState(
-                    partition_index=index,
-                    controller_epoch=self.controller_epoch,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    isr=list(state.isr),
-                    partition_epoch=state.partition_epoch,
-                    replicas=list(state.replicas),
-                )
+                LeaderAndIsrPartitionState(**self._told(index, state), partition_epoch=state.partition_epoch)
             )
         live = [LeaderAndIsrLiveLeader(each, *self._address(each)) for each in self.brokers]
         request = LeaderAndIsrRequest(
@@ -300,15 +292,7 @@ class HandCluster:
         for (name, index), state in self.controller.states.items():
             topic = topics.setdefault(name, UpdateMetadataTopicState(name, self.controller.ids[name]))
             topic.partition_states.append(
-                UpdateMetadataPartitionState(
-                    partition_index=index,
-                    controller_epoch=self.controller_epoch,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    isr=list(state.isr),
-                    zk_version=state.partition_epoch,
-                    replicas=list(state.replicas),
-                )
+                UpdateMetadataPartitionState(**self._told(index, state), zk_version=state.partition_epoch)
             )
         request = UpdateMetadataRequest(
             **{"controller_id": CONTROLLER, "controller_epoch": self.controller_epoch, **rest},
@@ -319,6 +303,17 @@ class HandCluster:
             async with await self.connect(node) as raw:
                 answer = await raw.ask(ApiKey.UPDATE_METADATA, 8, request)
                 assert answer.error_code == 0
+
+    def _told(self, index: int, state: State) -> dict[str, Any]:
+        """Return what both requests say of a partition."""
+        return {
+            "partition_index": index,
+            "controller_epoch": self.controller_epoch,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+            "replicas": list(state.replicas),
+        }
 
     def _address(self, node: int) -> tuple[str, int]:
         if node in self.addresses:
