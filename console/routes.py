@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ..web.exchange import Response
-from .views import access, changes, cluster, groups, records, series, tail, topics, transactions
+from .views import access, changes, cluster, groups, records, schemas, series, tail, topics, transactions
 from .visit import Visit
 
 _READ = ("GET", "HEAD")
@@ -39,6 +39,7 @@ _ROUTES: dict[str, Route] = {
     "brokers/*": Route(cluster.broker, "cluster"),
     "transactions": Route(transactions.all_transactions, "transactions"),
     "transaction": Route(transactions.one_transaction, "transactions"),
+    "schemas": Route(schemas.page, "schemas"),
     "acls": Route(access.acls, "acls"),
     "users": Route(access.users, "users"),
     "quotas": Route(access.quotas, "quotas"),

@@ -104,7 +104,7 @@ def image_steps(installed: Path) -> str:
     """Return what the image's first stage runs, for this machine's Python and another folder than the image's."""
     stage = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[1].replace("\\\n", " ")
     steps = f"cd {ROOT}\n" + "\n".join(re.findall(r"^RUN (.*)", stage, re.MULTILINE))
-    steps = steps.replace("/opt/odradek", str(installed)).replace("/tmp/", f"{installed.parent}/")
+    steps = steps.replace("/tmp/", f"{installed.parent}/").replace("/opt/odradek", str(installed))
     here = f"python3.{sys.version_info.minor}"
     return re.sub(r"python3\.\d+", here, steps).replace("python -", f"{sys.executable} -")
 

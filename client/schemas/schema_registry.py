@@ -205,14 +205,15 @@ class SchemaRegistry:
             self.forget()
         return cast("list[int]", answer if isinstance(answer, list) else [answer])
 
-    def why_incompatible(self, subject: str, schema: Schema) -> list[str]:
-        """Return why a schema may not be the next version of a subject; nothing if it may."""
+    def why_incompatible(self, subject: str, schema: Schema, version: int | None = None) -> list[str]:
+        """Return why a schema may not be the next version of a subject, or follow one version; nothing if it may."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
         try:
             # With the versions that the level of the subject asks for.
-            answer = self._door.ask("POST", f"{path}?verbose=true", schema.to_json())
+            place = path if version is None else f"{path}/{version}"
+            answer = self._door.ask("POST", f"{place}?verbose=true", schema.to_json())
         except SchemaRegistryRefused as error:
-            if error.registry_code not in (_NOT_FOUND, _NOT_ALLOWED):
+            if version is not None or error.registry_code not in (_NOT_FOUND, _NOT_ALLOWED):
                 raise
             # Some registries compare with one version alone.
             answer = self._door.ask("POST", f"{path}/latest?verbose=true", schema.to_json())

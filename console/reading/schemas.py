@@ -1,13 +1,15 @@
 """Records of a schema registry, in Avro and by JSON Schema. Schemas are asked for before their records are looked at,
-so decoding never waits.
+so decoding never waits. Pages about the registry itself ask it in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from typing import Any, TypeVar
 
 from ...client import ConsumerRecord, KafkaError
 from ...client.core.serialization import SchemaMissing
@@ -22,6 +24,9 @@ MAX_IDS = 1_000
 # How long a registry that did not answer is not asked again.
 _PAUSE_S = 15.0
 _MAGIC, _FRAME_BYTES = 0, 5
+# Of pages about the registry, at once: the others wait, as long as one that does not answer lets them.
+_THREADS = 2
+T = TypeVar("T")
 _FORMS = {"AVRO": "avro", "JSON": "json-schema"}
 
 
@@ -31,6 +36,9 @@ class Schemas:
     def __init__(self, registry: SchemaRegistry | str) -> None:
         # JSON is shown without a check by its schema, which can take any time: all pages wait meanwhile.
         self._reader = PlainReader(registry, validate=False)
+        # Pages show what is there now, while records are decoded by what was learnt before.
+        self._fresh = SchemaRegistry(registry) if isinstance(registry, str) else copy(registry)
+        self._threads = ThreadPoolExecutor(_THREADS, "registry")
         self._asked: dict[bytes, None] = {}
         self._paused_until_s = 0.0
 
@@ -46,6 +54,11 @@ class Schemas:
             raise UndecodableValue("the registry has not said what the schema is") from None
         except Exception as error:
             raise UndecodableValue(str(error)[:200]) from error
+
+    async def look(self, work: Callable[[SchemaRegistry], T]) -> T:
+        """Return what `work` finds in the registry as it is now. Raises SchemaRegistryRefused and -Unavailable."""
+        self._fresh.forget()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, self._fresh)
 
     async def prepare(self, records: Iterable[ConsumerRecord]) -> None:
         """Ask the registry for the schemas of records that are not known yet. One that does not answer is let alone."""
