@@ -6,7 +6,7 @@ These are protocols, so that tests can put their own in the place of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ...protocol.errors import KafkaError
 from ...protocol.topic_partition import TopicPartition
@@ -114,3 +114,15 @@ class StateLog(Protocol):
     def entries(self, partition: int) -> Iterable[Written | Ended]:
         """Return every record that has a key and every end of a transaction, oldest first."""
         ...
+
+
+class Question(NamedTuple):
+    """What a transaction coordinator is asked: may a producer begin to write to a partition in its transaction?"""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    place: TopicPartition
+    # Whether the partition is added with that (KIP-890), and the others that the same request writes to.
+    implicit: bool
+    also: frozenset[TopicPartition] = frozenset()

@@ -13,6 +13,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 )
 from ...protocol.topic_partition import TopicPartition
 from ..configs.broker_config import BrokerConfig
+from ..coordination.interfaces import Question
 from ..topics.topic_names import TRANSACTIONS_TOPIC
 from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
@@ -38,25 +39,14 @@ class RemoteVerification:
         self._partition_of = partition_of
         self._ways = [Peers(config, view, inter_broker, "verification") for _ in range(WAYS)]
 
-    async def ask(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        place: TopicPartition,
-        also: frozenset[TopicPartition],
-        implicit: bool,
-    ) -> ErrorCode:
-        """Return the coordinator's error; COORDINATOR_NOT_AVAILABLE if it is gone.
-
-        `implicit` adds the partition, and those which the same request writes to.
-        """
-        partition = self._partition_of(transactional_id)
-        coordinator = self._view.leader(TRANSACTIONS_TOPIC, partition)
+    async def ask(self, asked: Question) -> ErrorCode:
+        """Return the coordinator's error; COORDINATOR_NOT_AVAILABLE if it is gone."""
+        coordinator = self._view.leader(TRANSACTIONS_TOPIC, self._partition_of(asked.transactional_id))
         if coordinator is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        asked = [AddPartitionsToTxnTopic(*each) for each in _by_name({place} | also).items()]
-        transaction = AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, not implicit, asked)
+        topics = [AddPartitionsToTxnTopic(*each) for each in _by_name({asked.place} | asked.also).items()]
+        producer = asked.producer_id, asked.producer_epoch
+        transaction = AddPartitionsToTxnTransaction(asked.transactional_id, *producer, not asked.implicit, topics)
         request = AddPartitionsToTxnRequest(transactions=[transaction])
         try:
             peer = min((way.to(coordinator) for way in self._ways), key=lambda peer: peer.waiting)
@@ -65,10 +55,10 @@ class RemoteVerification:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if response.error_code:
             return ErrorCode.of(response.error_code)
-        error = _error_of(response, place)
-        if error is ErrorCode.OPERATION_NOT_ATTEMPTED and also:
+        error = _error_of(response, asked.place)
+        if error is ErrorCode.OPERATION_NOT_ATTEMPTED and asked.also:
             # The coordinator does not know one of the others.
-            return await self.ask(transactional_id, producer_id, producer_epoch, place, frozenset(), implicit)
+            return await self.ask(asked._replace(also=frozenset()))
         return error
 
     def close(self) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Protocol, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -24,7 +23,8 @@ from ....protocol.records.batch import BatchHeader
 from ...configs.broker_config import BrokerConfig
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
-from ..interfaces import TopicPartition
+from ..calls import Eventual
+from ..interfaces import Question, TopicPartition
 from .coordinator import TransactionCoordinator
 
 # From this Produce version on, clients know TRANSACTION_ABORTABLE.
@@ -44,9 +44,8 @@ class OffsetsLog(Protocol):
     def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool: ...
 
 
-# Asks the coordinator on another broker: (transactional id, producer id, producer epoch, partition, those that the same
-# request writes to, implicit).
-AskRemotely = Callable[[str, int, int, TopicPartition, frozenset[TopicPartition], bool], Awaitable[ErrorCode]]
+# Asks the coordinator on another broker.
+AskRemotely = Callable[[Question], Awaitable[ErrorCode]]
 _NOTHING: frozenset[TopicPartition] = frozenset()
 Result = TypeVar("Result")
 # A marker for each answer would be a coordinator that ends transactions without a pause.
@@ -112,9 +111,8 @@ class Verification:
             nonlocal also
             if also is None:
                 also = places() if implicit else _NOTHING
-            place = TopicPartition(partition.topic, partition.index)
-            who = transactional_id, header.producer_id, header.producer_epoch
-            error = self._word_now(*who, place, also, implicit)
+            place, who = TopicPartition(partition.topic, partition.index), (header.producer_id, header.producer_epoch)
+            error = self._word_now(Question(transactional_id, *who, place, implicit, also))
             if error is None:
                 raise LateWord(transactional_id, header, also)
             if error is not ErrorCode.NONE:
@@ -123,44 +121,29 @@ class Verification:
 
         return verify
 
-    def _word_now(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        place: TopicPartition,
-        also: frozenset[TopicPartition],
-        implicit: bool,
-    ) -> ErrorCode | None:
+    def _verify(self, asked: Question) -> Eventual[ErrorCode]:
+        who, producer, place = asked.transactional_id, (asked.producer_id, asked.producer_epoch), asked.place
+        return self._transactions.verify(who, *producer, *place, implicit=asked.implicit, also=asked.also)
+
+    def _word_now(self, asked: Question) -> ErrorCode | None:
         """Return the word of the coordinator, None if it comes later."""
-        if self._is_remote(transactional_id):
+        if self._is_remote(asked.transactional_id):
             return None
-        word = self._transactions.verify(
-            transactional_id, producer_id, producer_epoch, *place, implicit=implicit, also=also
-        )
+        word = self._verify(asked)
         return None if isinstance(word, asyncio.Future) else word
 
-    async def _word(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        place: TopicPartition,
-        also: frozenset[TopicPartition],
-        implicit: bool,
-    ) -> ErrorCode:
+    async def _word(self, asked: Question) -> ErrorCode:
         """Return the word of the coordinator. One that does not wait for the last transaction is asked again."""
         loop, config = asyncio.get_running_loop(), self._config
         late_s = loop.time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
         while True:
-            who = transactional_id, producer_id, producer_epoch
-            if self._ask_remotely is not None and self._is_remote(transactional_id):
-                error = await self._ask_remotely(*who, place, also, implicit)
+            if self._ask_remotely is not None and self._is_remote(asked.transactional_id):
+                error = await self._ask_remotely(asked)
             else:
-                word = self._transactions.verify(*who, *place, implicit=implicit, also=also)
+                word = self._verify(asked)
                 error = await word if isinstance(word, asyncio.Future) else word
             backoff_s = config.add_partitions_to_txn_retry_backoff_ms / 1000
-            is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and implicit
+            is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and asked.implicit
             if not is_early or loop.time() + backoff_s >= late_s:
                 return error
             await asyncio.sleep(backoff_s)
@@ -169,33 +152,20 @@ class Verification:
         self, late: LateWord, partition: Partition, version: int, append: Callable[[], Result]
     ) -> Result:
         """Await the word of the coordinator of a batch, and `append` it where it may be. Raises KafkaError."""
-        header = late.header
+        header, place = late.header, TopicPartition(partition.topic, partition.index)
         who = late.transactional_id, header.producer_id, header.producer_epoch
-        asked = partial(self._ask, *who, partition, late.also, version >= FIRST_IMPLICIT)
+        asked = Question(*who, place, version >= FIRST_IMPLICIT, late.also)
         for _ in range(_ATTEMPTS):
-            error, is_current = await asked()
+            # Whether no marker has ended the producer's transaction meanwhile.
+            with partition.marker_watch.watch(header.producer_id) as is_current:
+                error, is_current_still = await self._word(asked), is_current()
             if error is not ErrorCode.NONE:
                 why = f"{late.transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
                 raise KafkaError(produce_error(error, version), why)
-            if is_current:
+            if is_current_still:
                 return append()
         why = f"the transactions of {late.transactional_id} end too often to begin to write"
         raise KafkaError(produce_error(ErrorCode.CONCURRENT_TRANSACTIONS, version), why)
-
-    async def _ask(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partition: Partition,
-        also: frozenset[TopicPartition],
-        implicit: bool,
-    ) -> tuple[ErrorCode, bool]:
-        """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
-        place = TopicPartition(partition.topic, partition.index)
-        with partition.marker_watch.watch(producer_id) as is_current:
-            error = await self._word(transactional_id, producer_id, producer_epoch, place, also, implicit)
-            return error, is_current()
 
     async def commit_later(
         self,
@@ -207,11 +177,11 @@ class Verification:
         """Await the word of the coordinator of a TxnOffsetCommit, then `commit` with a verification."""
         producer_id, place = request.producer_id, TopicPartition(partition.topic, partition.index)
         who = request.transactional_id, producer_id, request.producer_epoch
-        implicit, attempt = version >= _FIRST_IMPLICIT_OFFSETS, 0
+        asked, attempt = Question(*who, place, version >= _FIRST_IMPLICIT_OFFSETS), 0
         while True:
             attempt += 1
             with partition.marker_watch.watch(producer_id) as is_current:
-                error = _offset_commit_error(await self._word(*who, place, _NOTHING, implicit), version)
+                error = _offset_commit_error(await self._word(asked), version)
                 is_late = False
 
                 def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:
@@ -233,7 +203,7 @@ class Verification:
             if self._offsets_log.has_open_transaction(index, *producer):
                 return ErrorCode.NONE
             place, implicit = TopicPartition(OFFSETS_TOPIC, index), version >= _FIRST_IMPLICIT_OFFSETS
-            error = self._word_now(request.transactional_id, *producer, place, _NOTHING, implicit)
+            error = self._word_now(Question(request.transactional_id, *producer, place, implicit))
             return None if error is None else _offset_commit_error(error, version)
 
         return OffsetsVerification(verify)
