@@ -413,7 +413,7 @@ class Services(NamedTuple):
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.coordinators.forget_topic(topic)
-        self.background.cleaner.forget(topic)
+        self.background.cleaner.forget(topic.partitions)
 
 
 class Assembly:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..protocol.records.batch import BatchHeader
 from .checkpoints import read_partition_metadata
 from .config import LogConfig
 from .errors import CorruptBatch, DamagedFile, StorageError, WrongCrc
@@ -30,8 +29,9 @@ from .recovery_report import RecoveryReport
 from .segments import walk
 from .segments.damage import Damage
 from .segments.damage_end import next_sound
+from .segments.index_entries import IndexEntries
 from .segments.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, base_offset_of
-from .segments.segment_indexes import OffsetIndex, TimeIndex, starts_behind
+from .segments.segment_indexes import starts_behind
 
 CUT = "cut"
 # Readers of such bytes get CORRUPT_MESSAGE.
@@ -232,73 +232,6 @@ class _Segment:
         except DamagedFile:
             return []
         return [each for each in known if each.base_offset == self._base_offset]
-
-
-class IndexEntries:
-    """The entries of both indexes of a segment. `note` each batch in order."""
-
-    def __init__(self, log: Path, base_offset: int, size: int, disk: Disk) -> None:
-        self._found: dict[Path, tuple[int, str]] = {}
-        self._disk = disk
-        self._offset_path = log.with_suffix(INDEX_SUFFIX)
-        self._time_path = log.with_suffix(TIME_INDEX_SUFFIX)
-        self._offsets = self._entries(OffsetIndex, self._offset_path, base_offset, size)
-        self._times = self._entries(TimeIndex, self._time_path, base_offset, size)
-        self._next_offset = next(self._offsets, None)
-        self._next_time = next(self._times, None)
-        self._max_timestamp = -1
-        self._has_passed = False
-
-    def _entries(
-        self, kind: type[OffsetIndex] | type[TimeIndex], path: Path, base_offset: int, size: int
-    ) -> Iterator[tuple[int, int]]:
-        """Yield (offset, position) or (timestamp, offset) of each entry, without the zero tail of a killed Kafka."""
-        try:
-            data = self._disk.read_file(path)
-            if len(data) % kind.ENTRY.size:
-                why = f"{len(data)} bytes are not whole entries of {kind.ENTRY.size}"
-                raise DamagedFile(path, len(data), why)
-            if not data and size and kind is TimeIndex:
-                raise DamagedFile(path, 0, f"empty, beside a log of {size} bytes")
-        except StorageError as error:
-            self._bad(path, 0, str(error.message))
-            return
-        for key, value in kind.ENTRY.iter_unpack(data):
-            if not key and not value:
-                return
-            yield (key + base_offset, value) if kind is OffsetIndex else (key, value + base_offset)
-
-    def note(self, position: int, header: BatchHeader) -> None:
-        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
-        while self._next_offset is not None and self._next_offset[1] <= position:
-            if self._next_offset != (header.last_offset, position):
-                self._bad(self._offset_path, position, f"no batch that ends with offset, position {self._next_offset}")
-            self._next_offset = next(self._offsets, None)
-        while self._next_time is not None and self._next_time[1] <= header.last_offset:
-            in_damage = self._has_passed and self._next_time[1] < header.base_offset
-            if not in_damage and self._next_time != (self._max_timestamp, header.last_offset):
-                why = f"timestamp, offset {self._next_time} where the largest up to {header.last_offset} is"
-                self._bad(self._time_path, position, f"{why} {self._max_timestamp}")
-            self._next_time = next(self._times, None)
-
-    def pass_over(self, end: int) -> None:
-        """Skip the entries that point at damage, which ends at `end`."""
-        self._has_passed = True
-        while self._next_offset is not None and self._next_offset[1] < end:
-            self._next_offset = next(self._offsets, None)
-
-    def faults(self) -> Iterator[tuple[Path, int, str]]:
-        """Yield (index, position, what is wrong), at most one for each index.
-
-        Entries that are left point behind the last batch.
-        """
-        for path, left in ((self._offset_path, self._next_offset), (self._time_path, self._next_time)):
-            if left is not None:
-                self._bad(path, 0, f"entry {left} lies behind the last batch")
-        return ((path, *fault) for path, fault in self._found.items())
-
-    def _bad(self, path: Path, position: int, why: str) -> None:
-        self._found.setdefault(path, (position, why))
 
 
 def recover_offline(directory: Path, recovery_point: int, log_start_offset: int, now_ms: int, disk: Disk = DISK) -> Log:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -110,13 +110,9 @@ class Cleaner:
         """Whether a round is under way."""
         return self._round is not None
 
-    def forget(self, topic: Topic) -> None:
-        """Forget a deleted topic."""
-        self._uncleanable.difference_update(topic.partitions)
-
-    def forget_partition(self, partition: Partition) -> None:
-        """Forget a partition that this broker holds no longer."""
-        self._uncleanable.discard(partition)
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Forget partitions that this broker holds no longer."""
+        self._uncleanable.difference_update(partitions)
 
     # -- Rounds
 
@@ -136,14 +132,11 @@ class Cleaner:
 
     def _schedule_round(self) -> None:
         if not self._is_stopping:
-            self._rest = self._timers.at(self._next_round_ms(), self._begin_round)
+            self._rest = self._timers.at(self._next_round_ms(), lambda: self._watch(self._run_round()))
 
     def _next_round_ms(self) -> int:
         """Return the time of a round if the rest begins now, by the monotonic clock."""
         return self._clock.monotonic_ms() + max(self._config.log_cleaner_backoff_ms, MIN_BACKOFF_MS)
-
-    def _begin_round(self) -> None:
-        self._watch(self._run_round())
 
     def _watch(self, cleaning: Coroutine[Any, Any, None]) -> None:
         self._postponed.clear()

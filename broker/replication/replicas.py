@@ -428,7 +428,7 @@ class Replicas:
         except StorageError as error:
             _log.error("%s-%d: its files stay in place: %s", topic.name, index, error.message)
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self._background.cleaner.forget_partition(partition)
+        self._background.cleaner.forget([partition])
         if delete and not topic.record.held and topic.name not in self.view.topics:
             # UpdateMetadata came first.
             self._forget(topic)
