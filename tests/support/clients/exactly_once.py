@@ -18,7 +18,7 @@ from pathlib import Path
 import confluent_kafka
 from odradek.tests.support.brokers.process import BrokerProcess, broker_process, java, javac
 from odradek.tests.support.clients import eos_worker
-from odradek.tests.support.clients.others import create_topic, jars
+from odradek.tests.support.clients.others import create_topic, jars, messages
 
 RECORDS = 300
 BROKER_KILLS = 3
@@ -172,25 +172,5 @@ def check(address: str, partitions: int) -> None:
 
 def read_committed(address: str, topic: str, partition: int) -> list[tuple[int, bytes]]:
     """Return all that a read_committed consumer finds in the partition: (offset, value)."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "reader",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            # The end of the partition is told when a fetch found nothing.
-            "fetch.wait.max.ms": 10,
-        }
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0)])
-    found: list[tuple[int, bytes]] = []
-    try:
-        while True:
-            message = consumer.poll(WITHIN_S)
-            assert message is not None, f"{topic}-{partition} cannot be read to its end"
-            if message.error() is None:
-                found.append((message.offset(), message.value()))
-            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                return found
-    finally:
-        consumer.close()
+    found = messages(address, topic, (partition,), "read_committed", WITHIN_S)
+    return [(each.offset(), each.value()) for each in found]

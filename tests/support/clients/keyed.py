@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from odradek.tests.support.clients.others import WITHIN_S
+from odradek.tests.support.clients.others import WITHIN_S, read
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # What these use of Python is their own affair.
@@ -26,7 +26,6 @@ with warnings.catch_warnings():
 Pair = tuple[bytes | None, bytes | None]
 
 KEYED_CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka")
-_POLL_S = 1.0
 
 
 class Round(NamedTuple):
@@ -64,7 +63,7 @@ def write(client: str, address: str, topic: str, rounds: list[Round]) -> list[in
 
 def read_to_end(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Kept]:
     """Return the records of partition 0 from its first offset to the last that this isolation level may see."""
-    return _READ[client](address, topic, isolation)
+    return [Kept(*each[:3]) for each in read(client, address, topic, isolation)]
 
 
 def compacted(address: str, topic: str, **more: str) -> str:
@@ -162,83 +161,8 @@ def _write_aiokafka(address: str, topic: str, rounds: list[Round], transactional
     return asyncio.run(run())
 
 
-# Readers.
-
-
-def _read_confluent(address: str, topic: str, isolation: str) -> list[Kept]:
-    settings = {
-        "bootstrap.servers": address,
-        "group.id": "none",
-        "enable.partition.eof": True,
-        "isolation.level": isolation,
-        "auto.offset.reset": "earliest",
-        "check.crcs": True,
-    }
-    consumer = confluent_kafka.Consumer(settings)
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
-    found: list[Kept] = []
-    try:
-        while True:
-            message = consumer.poll(WITHIN_S)
-            assert message is not None, "no end of the partition was told"
-            if message.error() is not None:
-                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
-                return found
-            found.append(Kept(message.offset(), message.key(), message.value()))
-    finally:
-        consumer.close()
-
-
-def _read_kafka_python(address: str, topic: str, isolation: str) -> list[Kept]:
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=address, isolation_level=isolation, auto_offset_reset="earliest", group_id=None
-    )
-    try:
-        partition = kafka.TopicPartition(topic, 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        end = consumer.end_offsets([partition])[partition]
-        found: list[Kept] = []
-        deadline = time.monotonic() + WITHIN_S
-        while consumer.position(partition) < end:
-            assert time.monotonic() < deadline, f"at {consumer.position(partition)}, which is not the end, {end}"
-            for each in consumer.poll(int(_POLL_S * 1000)).get(partition, []):
-                found.append(Kept(each.offset, each.key, each.value))
-        return found
-    finally:
-        consumer.close()
-
-
-def _read_aiokafka(address: str, topic: str, isolation: str) -> list[Kept]:
-    async def run() -> list[Kept]:
-        consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=address, isolation_level=isolation, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        try:
-            partition = aiokafka.TopicPartition(topic, 0)
-            consumer.assign([partition])
-            await consumer.seek_to_beginning(partition)
-            end = (await consumer.end_offsets([partition]))[partition]
-            found: list[Kept] = []
-            async with asyncio.timeout(WITHIN_S):
-                while await consumer.position(partition) < end:
-                    got = await consumer.getmany(partition, timeout_ms=int(_POLL_S * 1000))
-                    found += [Kept(each.offset, each.key, each.value) for each in got.get(partition, [])]
-            return found
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(run())
-
-
 _WRITE: dict[str, Callable[[str, str, list[Round], str | None], list[int]]] = {
     "confluent-kafka": _write_confluent,
     "kafka-python": _write_kafka_python,
     "aiokafka": _write_aiokafka,
-}
-_READ: dict[str, Callable[[str, str, str], list[Kept]]] = {
-    "confluent-kafka": _read_confluent,
-    "kafka-python": _read_kafka_python,
-    "aiokafka": _read_aiokafka,
 }

@@ -10,8 +10,9 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -27,10 +28,13 @@ with warnings.catch_warnings():
     import kafka.admin
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
+# With the offset before it.
+Read = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "kcat")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 WITHIN_S = 20.0
+_POLL_S = 1.0
 
 
 def produce(client: str, address: str, topic: str, records: list[Record], codec: str = "none") -> None:
@@ -39,8 +43,17 @@ def produce(client: str, address: str, topic: str, records: list[Record], codec:
 
 
 def consume(client: str, address: str, topic: str, count: int) -> list[Record]:
-    """Return the first `count` records of partition 0."""
-    return _CONSUME[client](address, topic, count)
+    """Return the first `count` records of partition 0, which are there."""
+    if client == "kcat":
+        return _consume_kcat(address, topic, count)
+    found = [each[1:] for each in read(client, address, topic)[:count]]
+    assert len(found) == count
+    return found
+
+
+def read(client: str, address: str, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
+    """Return the records of partition 0 from its first offset to the last that this isolation level may see."""
+    return _READ[client](address, topic, isolation)
 
 
 def create_topic(address: str, topic: str, partitions: int = 1) -> str:
@@ -117,39 +130,86 @@ def _produce_kcat(address: str, topic: str, records: list[Record], codec: str) -
         subprocess.run(command, input=b"\n".join(lines), check=True, timeout=WITHIN_S)
 
 
-def _consume_confluent(address: str, topic: str, count: int) -> list[Record]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "none", "check.crcs": True})
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+def messages(
+    address: str,
+    topic: str,
+    partitions: Iterable[int] = (0,),
+    isolation: str = "read_uncommitted",
+    within_s: float = WITHIN_S,
+) -> Iterator[confluent_kafka.Message]:
+    """Yield what librdkafka reads of partitions from their first offsets to their present ends, with checked CRCs."""
+    settings = {
+        "bootstrap.servers": address,
+        "group.id": "none",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        "auto.offset.reset": "earliest",
+        "check.crcs": True,
+        # The end of a partition is told when a fetch found nothing.
+        "fetch.wait.max.ms": 10,
+        "log_level": 0,
+    }
+    consumer, rest = confluent_kafka.Consumer(settings), set(partitions)
+    consumer.assign([confluent_kafka.TopicPartition(topic, at, confluent_kafka.OFFSET_BEGINNING) for at in rest])
     try:
-        messages = consumer.consume(count, WITHIN_S)
-        assert [message.error() for message in messages] == [None] * count
-        return [(m.key(), m.value(), m.headers() or []) for m in messages]
+        while rest:
+            message = consumer.poll(within_s)
+            assert message is not None, f"{topic} cannot be read to its end"
+            if message.error() is None:
+                yield message
+            else:
+                assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+                rest.discard(message.partition())
     finally:
         consumer.close()
 
 
-def _consume_kafka_python(address: str, topic: str, count: int) -> list[Record]:
-    consumer = kafka.KafkaConsumer(bootstrap_servers=address, consumer_timeout_ms=int(WITHIN_S * 1000))
-    partition = kafka.TopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
-    found = [(m.key, m.value, list(m.headers)) for _, m in zip(range(count), consumer, strict=False)]
-    consumer.close()
-    return found
+def _read_confluent(address: str, topic: str, isolation: str) -> list[Read]:
+    return [(m.offset(), m.key(), m.value(), m.headers() or []) for m in messages(address, topic, (0,), isolation)]
 
 
-def _consume_aiokafka(address: str, topic: str, count: int) -> list[Record]:
-    async def run() -> list[Record]:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=address)
+def _read_kafka_python(address: str, topic: str, isolation: str) -> list[Read]:
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=address, isolation_level=isolation, auto_offset_reset="earliest", group_id=None
+    )
+    try:
+        partition = kafka.TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end = consumer.end_offsets([partition])[partition]
+        found: list[Read] = []
+        deadline = time.monotonic() + WITHIN_S
+        while consumer.position(partition) < end:
+            assert time.monotonic() < deadline, f"at {consumer.position(partition)}, which is not the end, {end}"
+            for each in consumer.poll(int(_POLL_S * 1000)).get(partition, []):
+                found.append((each.offset, each.key, each.value, list(each.headers)))
+        return found
+    finally:
+        consumer.close()
+
+
+def _read_aiokafka(address: str, topic: str, isolation: str) -> list[Read]:
+    async def run() -> list[Read]:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=address, isolation_level=isolation, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
             partition = aiokafka.TopicPartition(topic, 0)
             consumer.assign([partition])
-            consumer.seek(partition, 0)
-            found = [await asyncio.wait_for(consumer.getone(), WITHIN_S) for _ in range(count)]
+            await consumer.seek_to_beginning(partition)
+            end = (await consumer.end_offsets([partition]))[partition]
+            found: list[Read] = []
+            async with asyncio.timeout(WITHIN_S):
+                while await consumer.position(partition) < end:
+                    got = await consumer.getmany(partition, timeout_ms=int(_POLL_S * 1000))
+                    found += [
+                        (each.offset, each.key, each.value, list(each.headers)) for each in got.get(partition, [])
+                    ]
+            return found
         finally:
             await consumer.stop()
-        return [(m.key, m.value, list(m.headers)) for m in found]
 
     return asyncio.run(run())
 
@@ -176,9 +236,8 @@ _PRODUCE: dict[str, Callable[[str, str, list[Record], str], None]] = {
     "aiokafka": _produce_aiokafka,
     "kcat": _produce_kcat,
 }
-_CONSUME: dict[str, Callable[[str, str, int], list[Record]]] = {
-    "confluent-kafka": _consume_confluent,
-    "kafka-python": _consume_kafka_python,
-    "aiokafka": _consume_aiokafka,
-    "kcat": _consume_kcat,
+_READ: dict[str, Callable[[str, str, str], list[Read]]] = {
+    "confluent-kafka": _read_confluent,
+    "kafka-python": _read_kafka_python,
+    "aiokafka": _read_aiokafka,
 }

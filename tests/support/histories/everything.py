@@ -34,7 +34,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients import keepers
 from odradek.tests.support.clients.keepers import PATIENCE_S
-from odradek.tests.support.clients.others import has_java
+from odradek.tests.support.clients.others import has_java, messages
 from odradek.tests.support.clients.raw import Raw
 
 PARTITIONS = 3
@@ -311,17 +311,5 @@ def _check_deleted(address: str, _: Ledger) -> None:
 
 
 def _all(address: str, topic: str, isolation: str = "read_uncommitted") -> Iterator[confluent_kafka.Message]:
-    """Yield the records of a topic up to its present end."""
-    options = {"bootstrap.servers": address, "group.id": "checker", "isolation.level": isolation, "log_level": 0}
-    consumer = confluent_kafka.Consumer({**options, "enable.partition.eof": True, "enable.auto.commit": False})
-    consumer.assign([confluent_kafka.TopicPartition(topic, at, 0) for at in range(PARTITIONS)])
-    rest = set(range(PARTITIONS))
-    while rest:
-        (message,) = consumer.consume(1, PATIENCE_S)
-        error = message.error()
-        if error is None:
-            yield message
-        else:
-            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-            rest.discard(message.partition())
-    consumer.close()
+    """Return the records of a topic up to its present end."""
+    return messages(address, topic, range(PARTITIONS), isolation, PATIENCE_S)

@@ -16,7 +16,7 @@ import confluent_kafka
 from odradek.storage.checkpoints import RECOVERY_POINT, read_offsets
 from odradek.storage.integrity import verify
 from odradek.tests.support.brokers.process import BrokerProcess
-from odradek.tests.support.clients.others import create_topic
+from odradek.tests.support.clients.others import create_topic, messages
 
 COUNT = 4_000
 PARTITIONS = 2
@@ -75,23 +75,7 @@ def number_in(message: confluent_kafka.Message) -> int:
 
 def everything(address: str, topic: str) -> dict[Place, int]:
     """Return all records of the topic by partition and offset, after a check of their CRCs."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found: dict[Place, int] = {}
-    ended: set[int] = set()
-    try:
-        while len(ended) < PARTITIONS:
-            message = consumer.poll(WITHIN_S)
-            assert message is not None, "the topic cannot be read to its end"
-            if message.error() is None:
-                found[message.partition(), message.offset()] = number_in(message)
-            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-    finally:
-        consumer.close()
-    return found
+    return {(each.partition(), each.offset()): number_in(each) for each in messages(address, topic, range(PARTITIONS))}
 
 
 def run(folder: Path, seed: int) -> None:
