@@ -51,7 +51,7 @@ def _wait_for_revocation(group: Group, member_id: str, outcome: events.Outcome) 
 
 
 def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
-    outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+    outcome.replies += events.append_failed_replies(event)
     if group.consumer is not None:
         # Timers of members that have to join again, and topics that were found, may have been part of the outcome.
         group.consumer.rejoining.clear()

@@ -16,7 +16,7 @@ from ..actor import Actor, Machine, append_error
 from ..classic import machine
 from ..modern.events import TargetComputed
 from . import events, records
-from .events import Answer, Event, Outcome
+from .events import Event, Outcome
 from .group import Group
 
 # A step of more topics, or of more partitions of one member, takes a slice and more.
@@ -61,18 +61,6 @@ def _reject(event: Event, error: ErrorCode) -> None:
         token.answer(answer)
 
 
-def _error_answer(answer: Answer, error: ErrorCode) -> Answer:
-    match answer:
-        case events.Joined():
-            return events.Joined(error, "")
-        case events.Synced():
-            return events.Synced(error)
-        case events.Left():
-            return events.Left([error] * len(answer.errors))
-        case _:
-            return error
-
-
 GROUPS: Machine[Group, Event, Outcome] = Machine(
     noun="group",
     step=machine.step,
@@ -88,5 +76,5 @@ GROUPS: Machine[Group, Event, Outcome] = Machine(
     append_error=append_error,
     append_failed=events.AppendFailed,
     reject=_reject,
-    error_answer=_error_answer,
+    error_answer=events.error_answer,
 )

@@ -339,4 +339,22 @@ def rejection(event: Request, error: ErrorCode) -> Reply:
             return event.token, error
 
 
+def error_answer(answer: Answer, error: ErrorCode) -> Answer:
+    """Return what a request is answered in the place of `answer`, because nothing of it has happened."""
+    match answer:
+        case Joined():
+            return Joined(error, "")
+        case Synced():
+            return Synced(error)
+        case Left():
+            return Left([error] * len(answer.errors))
+        case _:
+            return error
+
+
+def append_failed_replies(event: AppendFailed) -> list[Reply]:
+    """Return the replies to the requests whose records could not be written."""
+    return [(token, error_answer(answer, event.error)) for token, answer in event.outcome.replies]
+
+
 __all__ = ["CancelTimer", "Loaded", "SetTimer", "Token", "Unload"]

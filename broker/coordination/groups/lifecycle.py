@@ -10,7 +10,7 @@ from ....protocol.errors import ErrorCode
 from ..classic import rebalance
 from ..classic.sessions import start_session
 from ..classic.states import GroupState
-from .events import AppendFailed, Create, Joined, Loaded, Outcome, Synced, Unload
+from .events import AppendFailed, Create, Joined, Loaded, Outcome, Synced, Unload, append_failed_replies
 from .group import Group, empty_record
 from .history import Cause, CauseKind, Ending
 from .records import ClassicEnded, OffsetRecord, PartRecord
@@ -55,7 +55,7 @@ def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
 def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
     """Answer the requests of the outcome with the error, and let the group go on from its state before."""
     if isinstance(event.outcome.records[0], OffsetRecord):
-        _reply_error(event, outcome)
+        outcome.replies += append_failed_replies(event)
     elif isinstance(event.outcome.records[0], ClassicEnded | PartRecord):
         _upgrade_failed(event, outcome)
     elif group.state is GroupState.COMPLETING_REBALANCE:
@@ -66,14 +66,10 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
         _emptying_failed(group, event, outcome)
     elif group.state is GroupState.EMPTY and event.outcome.replies:
         # A DeleteGroups without offsets to delete.
-        _reply_error(event, outcome)
+        outcome.replies += append_failed_replies(event)
     elif group.state is GroupState.EMPTY and group.is_blank():
         outcome.notes.append(f"group {group.group_id} could not be created: {event.error.name}")
         group.move_to(GroupState.DEAD, now_ms)
-
-
-def _reply_error(event: AppendFailed, outcome: Outcome) -> None:
-    outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
 
 
 def _upgrade_failed(event: AppendFailed, outcome: Outcome) -> None:
@@ -93,7 +89,7 @@ def _assignment_failed(group: Group, event: AppendFailed, outcome: Outcome, now_
 def _new_id_failed(group: Group, event: AppendFailed, outcome: Outcome) -> None:
     """Leave the static member under its old id."""
     group.incoming = None
-    outcome.replies.extend((token, Joined(event.error, "")) for token, _ in event.outcome.replies)
+    outcome.replies += append_failed_replies(event)
 
 
 def _emptying_failed(group: Group, event: AppendFailed, outcome: Outcome) -> None:

@@ -48,7 +48,7 @@ def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms:
 
 
 def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
-    outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+    outcome.replies += events.append_failed_replies(event)
     # A member that should have gone is still here: look again when its session is over once more.
     for each in event.outcome.timers:
         if isinstance(each, events.CancelTimer) and isinstance(each.event, MemberSilent):

@@ -225,3 +225,18 @@ async def test_a_jump_of_the_wall_clock_removes_no_classic_member() -> None:
     assert here.heartbeat(classic, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     here.wait(1)
     assert here.join(classic, metadata=SUBSCRIPTION).error_code == 0
+
+
+async def test_a_classic_member_hears_that_its_join_and_its_removal_could_not_be_written() -> None:
+    here = world()
+    classic = stable(here)
+    beat(here, "new")
+    here.log.hold = True
+    failure = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    joining = here.join(classic, metadata=SUBSCRIPTION)
+    here.log.answer(failure)
+    assert joining.result().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    leaving = here.leave("new")
+    here.log.answer(failure)
+    answer = leaving.result()
+    assert [each.error_code for each in answer.members] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
