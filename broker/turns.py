@@ -146,6 +146,11 @@ def keeper() -> Keeper:
     return found
 
 
+def forget(loop: asyncio.AbstractEventLoop) -> None:
+    """Forget the keeper of a loop that runs no more: its clock and its queue may hold the loop, and so all of it."""
+    _keepers.pop(loop, None)
+
+
 @dataclass(frozen=True, slots=True)
 class LargeResponse(Generic[R]):
     """A response with the steps that fill it."""

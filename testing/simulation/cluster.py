@@ -53,6 +53,8 @@ class Node:
         self.folder.mkdir(parents=True)
         self.clocks = Clocks(cluster.world)
         self.disk = SimulatedDisk(self.folder, self.clocks, cluster.world.random(f"disk {number}"))
+        # How much slower than usual its disk forces what was written.
+        self.fsync_slowness = 1.0
         self._configs = {**configs, "listeners": f"PLAINTEXT://{self.host}:{PORT}", "log.dirs": str(self.folder)}
         self._configs["broker.id" if cluster.is_replicated else "node.id"] = str(number)
         self.process: Process | None = None
@@ -96,6 +98,7 @@ class Node:
         assert self.process is None, f"{self.host} runs"
         cluster = self._cluster
         process = self.process = Process(cluster.world, cluster.network, self.host, self.clocks)
+        process.fsync_slowness = lambda: self.fsync_slowness
         config, _ = BrokerConfig.parse(self._configs, strict=True)
         opener = cluster.ensemble.opener(self.number) if cluster.is_replicated else None
         self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,8 @@ class SimulatedDisk(LossyDisk):
         self.full_files = ""
         # The ends of the names of files that cannot be changed (EIO); None: the disk is well.
         self.broken_files: str | None = None
+        # Hears of every write. What it does to the machine must come later: the write is not over.
+        self.wrote: Callable[[Path], object] | None = None
 
     @property
     def is_failing(self) -> bool:
@@ -70,11 +73,14 @@ class SimulatedDisk(LossyDisk):
             if len(data) > self.room_bytes:
                 # The kernel writes what fits.
                 super().write(file, memoryview(data)[: self.room_bytes], position)
+                self._date(file.fd)
                 self.room_bytes = 0
                 raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             self.room_bytes -= len(data)
         super().write(file, data, position)
         self._date(file.fd)
+        if self.wrote is not None:
+            self.wrote(file.path)
 
     def truncate(self, file: File, size: int) -> None:
         super().truncate(file, size)

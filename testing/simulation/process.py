@@ -16,11 +16,15 @@ from random import Random
 from typing import Any
 
 from ...broker import clock as broker_clock
+from ...broker import turns
 from ...client.core import clock as client_clock
 from ...client.core import randomness as client_randomness
 from .loop import SimulatedLoop
 from .network import Network
 from .world import EPOCH_MS, World
+
+# A broker that stops waits longer for its disk.
+_LONGEST_FSYNC_S = 8.0
 
 
 class Clocks(broker_clock.Clock, client_clock.Clock):
@@ -57,8 +61,9 @@ class Process:
         self.number = world.next_number()
         self.clocks = clocks or Clocks(world)
         self.is_alive = self.is_powered = True
-        # How much slower its threads are than usual.
+        # How much slower its threads are than usual, and how much slower than those its fsyncs.
         self.slowness = 1.0
+        self.fsync_slowness: Callable[[], float] = lambda: 1.0
         self._chance = world.random(f"threads {host} {self.number}")
         self.context: Context = copy_context()
         self.context.run(self._set_doors, world.random(f"ids {host} {self.number}"))
@@ -88,7 +93,7 @@ class Process:
 
     def new_pool(self, name: str, size: int) -> SimulatedPool:
         """Return what a broker has in the place of a pool of threads."""
-        return SimulatedPool(self, size)
+        return SimulatedPool(self, size, is_fsync=name.endswith("fsync"))
 
     def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work as `run_in_executor` does."""
@@ -158,13 +163,14 @@ class Process:
         finally:
             events._set_running_loop(None)
         self.loop.close()
+        turns.forget(self.loop)
 
 
 class SimulatedPool:
     """Threads whose work is one step each, at a time that the seed draws."""
 
-    def __init__(self, process: Process, size: int) -> None:
-        self._process, self._size = process, size
+    def __init__(self, process: Process, size: int, *, is_fsync: bool = False) -> None:
+        self._process, self._size, self._is_fsync = process, size, is_fsync
         self._queue: deque[Callable[[], None]] = deque()
         self._running = 0
 
@@ -179,7 +185,10 @@ class SimulatedPool:
     def _begin(self, work: Callable[[], None]) -> None:
         process = self._process
         context = process.context.copy()
-        process.loop.call_at(process.world.now_s + process.thread_delay_s(), self._step, work, context=context)
+        delay_s = process.thread_delay_s()
+        if self._is_fsync:
+            delay_s = min(delay_s * process.fsync_slowness(), _LONGEST_FSYNC_S)
+        process.loop.call_at(process.world.now_s + delay_s, self._step, work, context=context)
 
     def _step(self, work: Callable[[], None]) -> None:
         self._process.loop.outside(work)

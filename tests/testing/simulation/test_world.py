@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 from odradek.client import Admin, Consumer, NewTopic, Producer
@@ -60,6 +62,34 @@ def _written_and_read(seed: int, nodes: int) -> str:
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_seed_decides_everything(nodes: int) -> None:
     assert _written_and_read(0, nodes) == _written_and_read(0, nodes) != _written_and_read(1, nodes)
+
+
+def test_a_world_that_is_over_is_released() -> None:
+    def play() -> weakref.ref[World]:
+        world = World(2)
+        with Cluster(world, 1) as cluster:
+            world.run_until(lambda: cluster.nodes[1].serves, 60)
+            cluster.nodes[1].kill()
+            return weakref.ref(world)
+
+    gone = play()
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_fsync_of_a_slow_disk_takes_longer_and_other_work_does_not() -> None:
+    def took_s(pool: str) -> float:
+        world = World(3)
+        with Cluster(world, 0) as cluster:
+            client = cluster.client("10.1.0.1")
+            client.fsync_slowness = lambda: 1e6
+            done: list[float] = []
+            client.new_pool(pool, 1).submit(lambda: done.append(world.now_s))
+            world.run_until(lambda: bool(done), 60)
+            return done[0]
+
+    assert took_s("odradek-fsync") == 8.0
+    assert took_s("odradek-read") < 0.1
 
 
 def test_another_process_has_the_same_histories() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -23,10 +24,17 @@ ONE = (
     "full disk",
     "broken disk",
     "power all",
+    "slow fsync",
+    "slow fsync",
 )
-MANY = (*ONE[:-1], "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
+MANY = (*ONE, "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
 _LOSING = ("power", "lost directory", "lost alone")
-_OF_MACHINES = (*_LOSING, "kill", "stop", "pause", "broken disk", "power all")
+_OF_MACHINES = (*_LOSING, "slow fsync", "kill", "stop", "pause", "broken disk", "power all")
+# How much longer an fsync takes where the disk is slow.
+_SLOW_FSYNC = 4_000.0
+# Half of the kills and power cuts come with the next write to such a file, if it comes soon.
+_MOMENTS = ("", ".log", "__transaction_state", "__consumer_offsets", "checkpoint", ".journal")
+_SOON_S = 2.0
 # The files that a disk has no room for, or cannot write. "": all.
 _FILES = ("", "", ".log", ".index", ".timeindex", ".journal", ".snapshot", "checkpoint", ".tmp")
 
@@ -48,10 +56,12 @@ class Fault:
 
 
 def plan(chance: Random, nodes: int, lasts_s: float) -> list[Fault]:
-    """Draw the faults of a run."""
+    """Draw the faults of a run: most are of few kinds, so that these come together, also if they are many."""
     found, at_s = list[Fault](), 1.0
-    while (at_s := at_s + chance.uniform(0.3, 5.0)) < lasts_s:
-        kind = chance.choice(ONE if nodes == 1 else MANY)
+    kinds = ONE if nodes == 1 else MANY
+    often, pace_s = chance.sample(kinds, 3), chance.choice((2.0, 5.0))
+    while (at_s := at_s + chance.uniform(0.3, pace_s)) < lasts_s:
+        kind = chance.choice(often if chance.random() < 0.6 else kinds)
         node = chance.randint(1, nodes)
         other = node % nodes + 1
         duration_s = chance.choice((chance.uniform(0.05, 1.0), chance.uniform(1.0, 9.0)))
@@ -111,53 +121,87 @@ class Faults:
         node = self._cluster.nodes[fault.node]
         await getattr(self, "_" + kind.replace(" ", "_"))(node, fault)
 
+    async def _moment(self, node: Node, fault: Fault) -> None:
+        """Wait for the node's next write of some kind, so that what follows comes between two steps of a change."""
+        if fault.number % 2:
+            wrote = asyncio.Event()
+            kind = _MOMENTS[fault.number // 2 % len(_MOMENTS)]
+            loop = asyncio.get_running_loop()
+            node.disk.wrote = lambda path: kind in str(path) and loop.call_soon_threadsafe(wrote.set)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wrote.wait(), _SOON_S)
+            node.disk.wrote = None
+
     async def _kill(self, node: Node, fault: Fault) -> None:
+        await self._moment(node, fault)
+        if not node.is_up:
+            return
         node.kill()
         await asyncio.sleep(fault.lasts_s)
-        if not node.is_up:
-            node.start()
+        _run(node)
 
     async def _power(self, node: Node, fault: Fault) -> None:
+        await self._moment(node, fault)
+        if not node.is_up or self._possible(fault) != "power":
+            return
         node.cut_power(fault.number)
         await asyncio.sleep(fault.lasts_s)
-        if not node.is_up:
-            node.boot()
+        _run(node)
 
-    async def _power_all(self, _: Node, fault: Fault) -> None:
+    async def _power_all(self, node: Node, fault: Fault) -> None:
+        await self._moment(node, fault)
         gone = [each for each in self._cluster.nodes.values() if each.is_up]
         for each in gone:
             each.cut_power(fault.number)
         await asyncio.sleep(fault.lasts_s)
         for each in gone:
-            if not each.is_up:
-                each.boot()
+            _run(each)
+
+    async def _slow_fsync(self, node: Node, fault: Fault) -> None:
+        """Have fsyncs take seconds. Where power may fail it does so in the end, before what is under way is there."""
+        before, node.fsync_slowness = node.fsync_slowness, _SLOW_FSYNC
+        await asyncio.sleep(fault.lasts_s)
+        if fault.number % 3 and self._forces and node.is_up:
+            self.done["power"] += 1
+            node.cut_power(fault.number)
+            node.fsync_slowness = before
+            await asyncio.sleep(0.5)
+            _run(node)
+        node.fsync_slowness = before
 
     async def _lost_directory(self, node: Node, fault: Fault) -> None:
         node.kill()
         node.lose_directory()
         await asyncio.sleep(fault.lasts_s)
-        if not node.is_up:
-            node.start()
+        _run(node)
 
     async def _lost_alone(self, node: Node, fault: Fault) -> None:
-        """Lose a directory, and all other brokers as soon as the empty one serves."""
-        await self._lost_directory(node, Fault(fault.at_s, fault.kind, fault.node, 0, 0.3, 0))
-        while node.is_up and not node.serves:
-            await asyncio.sleep(0.02)
+        """Lose a directory, and have all others die, before the empty broker starts or as soon as it serves."""
         others = [each for each in self._cluster.nodes.values() if each is not node and each.is_up]
-        for each in others:
-            each.kill()
+        if fault.number % 2:
+            for each in [*others, node]:
+                each.kill()
+            node.lose_directory()
+            # Nobody has taken it out of the ISR.
+            await asyncio.sleep(SESSION_S + 1)
+            _run(node)
+        else:
+            await self._lost_directory(node, Fault(fault.at_s, fault.kind, fault.node, 0, 0.3, 0))
+            while node.is_up and not node.serves:
+                await asyncio.sleep(0.02)
+            others = [each for each in others if each.is_up]
+            for each in others:
+                each.kill()
         await asyncio.sleep(fault.lasts_s)
         for each in others:
-            if not each.is_up:
-                each.start()
+            _run(each)
 
     async def _rolling(self, _: Node, fault: Fault) -> None:
         """Stop and start one broker after the other."""
         for node in self._cluster.nodes.values():
             if node.serves:
                 await stop(node)
-                node.start()
+                _run(node)
                 await asyncio.sleep(fault.lasts_s / 4)
 
     async def _full_disk(self, node: Node, fault: Fault) -> None:
@@ -165,8 +209,7 @@ class Faults:
         node.disk.room_bytes = fault.number % 3_000
         await asyncio.sleep(fault.lasts_s)
         node.disk.room_bytes = None
-        if not node.is_up:
-            node.start()
+        _run(node)
 
     async def _broken_disk(self, node: Node, fault: Fault) -> None:
         """Have writes fail. Then the disk is well, and the broker starts again, as it does not by itself."""
@@ -176,14 +219,12 @@ class Faults:
         if node.is_up:
             node.kill()
             await asyncio.sleep(0.1)
-        if not node.is_up:
-            node.start()
+        _run(node)
 
     async def _stop(self, node: Node, fault: Fault) -> None:
         await stop(node)
         await asyncio.sleep(fault.lasts_s)
-        if not node.is_up:
-            node.start()
+        _run(node)
 
     async def _pause(self, node: Node, fault: Fault) -> None:
         process = node.process
@@ -237,6 +278,12 @@ class Faults:
             await asyncio.sleep(fault.lasts_s)
             # The session of a process that has ended is gone with it.
             process.loop.call_soon(ensemble.heal, node.number)
+
+
+def _run(node: Node) -> None:
+    """Have a machine run, with its broker, unless another fault has begun it again."""
+    if not node.is_up:
+        node.boot()
 
 
 async def stop(node: Node) -> None:

@@ -44,6 +44,8 @@ class History:
     commits: list[Commit] = field(default_factory=list)
     # Every commit that was begun: (place, offset).
     wanted_commits: set[tuple[Place, int]] = field(default_factory=set)
+    # (place, epoch) -> the member that had it
+    owners: dict[tuple[Place, int], str] = field(default_factory=dict)
     # What a share group was given, and what of it was accepted: (place, offset).
     delivered: set[tuple[Place, int]] = field(default_factory=set)
     accepted: set[tuple[Place, int]] = field(default_factory=set)

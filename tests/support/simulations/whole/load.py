@@ -1,44 +1,20 @@
-"""The load: producers, readers and members of a group, each a process of its own in the simulated world.
-
-All clients are of this project; transactions of version 1 are spoken request by request, as older clients do.
-"""
+"""The load: producers and readers of this project, each a process of its own in the simulated world."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
 
 from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
-from odradek.client.core.connection import Connection
-from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from odradek.protocol.errors import KafkaError
 from odradek.testing.simulation.world import World
-from odradek.tests.support.clients.raw import batch_of
 
-from .history import Commit, History, Place, Transaction
+from .history import History, Place, Transaction
 
-PLAIN, WHOLE, GROUP = "plain", "whole", "group"
+PLAIN, WHOLE = "plain", "whole"
 PARTITIONS = 2
-_ADD_VERSION = _END_VERSION = 3
-_PRODUCE_VERSION = 11
-_ATTEMPT_MS = 5_000
-_RETRIES = 60
+ATTEMPT_MS = 5_000
 
 
 class Load:
@@ -73,7 +49,7 @@ class PlainWriter(Load):
     async def _write(self) -> None:
         self._generation += 1
         name, numbers = f"{self.name}.{self._generation}", [0] * PARTITIONS
-        options = {"request_timeout_ms": _ATTEMPT_MS, "delivery_timeout_ms": 20_000, "linger_ms": 2}
+        options = {"request_timeout_ms": ATTEMPT_MS, "delivery_timeout_ms": 20_000, "linger_ms": 2}
         async with Producer(self.addresses, **options) as producer:
             while not self.is_over:
                 partition = self.chance.randrange(PARTITIONS)
@@ -102,7 +78,7 @@ class TransactionWriter(Load):
         await self.until_over(self._write)
 
     async def _write(self) -> None:
-        options = {"request_timeout_ms": _ATTEMPT_MS, "max_block_ms": 20_000, "transaction_timeout_ms": 15_000}
+        options = {"request_timeout_ms": ATTEMPT_MS, "max_block_ms": 20_000, "transaction_timeout_ms": 15_000}
         async with Producer(self.addresses, transactional_id=self.name, **options) as producer:
             while not self.is_over:
                 await self._transaction(producer)
@@ -138,128 +114,6 @@ class TransactionWriter(Load):
         self.history.counts["committed" if commits else "aborted"] += 1
 
 
-class OldTransactionWriter(TransactionWriter):
-    """Transactions of version 1, request by request."""
-
-    async def run(self) -> None:
-        self._connections: dict[tuple[str, int], Connection] = {}
-        await self.until_over(self._live)
-
-    async def _live(self) -> None:
-        try:
-            await self._begin_epoch()
-            while not self.is_over:
-                await self._old_transaction()
-                await asyncio.sleep(self.chance.expovariate(self.rate / 2))
-        finally:
-            for each in self._connections.values():
-                each.abort(KafkaError(ErrorCode.NETWORK_EXCEPTION, "over"))
-            self._connections.clear()
-
-    async def _connection(self, host: str, port: int) -> Connection:
-        found = self._connections.get((host, port))
-        if found is None or found.closed:
-            found = await Connection.open(host, port, client_id=self.name, request_timeout_ms=_ATTEMPT_MS)
-            self._connections[host, port] = found
-        return found
-
-    async def _any(self) -> Connection:
-        host, port = self.chance.choice(self.addresses.split(",")).rsplit(":", 1)
-        return await self._connection(host, int(port))
-
-    async def _coordinator(self) -> Connection:
-        any_broker = await self._any()
-        request = FindCoordinatorRequest(self.name, 1)
-        found = await any_broker.request(request, FindCoordinatorResponse, version=2)
-        _check(found.error_code)
-        return await self._connection(found.host, found.port)
-
-    async def _leader(self, place: Place) -> Connection:
-        any_broker = await self._any()
-        request = MetadataRequest([MetadataRequestTopic(name=place[0])])
-        found = await any_broker.request(request, MetadataResponse, version=7)
-        partition = next(each for each in found.topics[0].partitions if each.partition_index == place[1])
-        _check(partition.error_code)
-        broker = next((each for each in found.brokers if each.node_id == partition.leader_id), None)
-        if broker is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader")
-        return await self._connection(broker.host, broker.port)
-
-    async def _until(self, what: Callable[[], Awaitable[None]]) -> None:
-        """Repeat a request while its error may pass, as a client does."""
-        for _ in range(_RETRIES):
-            try:
-                await what()
-                return
-            except (KafkaError, OSError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
-                    raise
-            await asyncio.sleep(0.25)
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it has not come in time")
-
-    async def _begin_epoch(self) -> None:
-        async def ask() -> None:
-            coordinator = await self._coordinator()
-            request = InitProducerIdRequest(self.name, 15_000)
-            found = await coordinator.request(request, InitProducerIdResponse, version=4)
-            _check(found.error_code)
-            self._producer_id, self._epoch = found.producer_id, found.producer_epoch
-
-        await self._until(ask)
-        self._sequences: dict[Place, int] = {}
-
-    async def _old_transaction(self) -> None:
-        transaction, commits = self.begin()
-        places = sorted({place for place, _ in transaction.values})
-        await self._until(lambda: self._add(places))
-        for place in places:
-            values = [value for each, value in transaction.values if each == place]
-            await self._until(lambda place=place, values=values: self._produce(place, values))
-            self._sequences[place] = self._sequences.get(place, 0) + len(values)
-        await asyncio.sleep(self.chance.expovariate(self.rate))
-        await self._until(lambda: self._end(commits))
-        self.ended(transaction, commits)
-
-    async def _add(self, places: list[Place]) -> None:
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(WHOLE, [partition for _, partition in places])],
-        )
-        coordinator = await self._coordinator()
-        found = await coordinator.request(request, AddPartitionsToTxnResponse, version=_ADD_VERSION)
-        for each in found.results_by_topic_v3_and_below[0].results_by_partition:
-            _check(each.partition_error_code)
-
-    async def _produce(self, place: Place, values: list[bytes]) -> None:
-        batch = batch_of(
-            *values,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            transactional=True,
-            base_sequence=self._sequences.get(place, 0),
-        )
-        topics = [TopicProduceData(name=place[0], partition_data=[PartitionProduceData(place[1], batch)])]
-        request = ProduceRequest(self.name, -1, 3_000, topics)
-        leader = await self._leader(place)
-        found = await leader.request(request, ProduceResponse, version=_PRODUCE_VERSION)
-        code = found.responses[0].partition_responses[0].error_code
-        if code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            _check(code)
-
-    async def _end(self, commits: bool) -> None:
-        request = EndTxnRequest(self.name, self._producer_id, self._epoch, commits)
-        coordinator = await self._coordinator()
-        found = await coordinator.request(request, EndTxnResponse, version=_END_VERSION)
-        _check(found.error_code)
-
-
-def _check(code: int) -> None:
-    if code:
-        raise KafkaError(ErrorCode.of(code), "answered")
-
-
 class Reader(Load):
     """Reads every partition of a topic from its begin, at one isolation."""
 
@@ -272,7 +126,7 @@ class Reader(Load):
         await self.until_over(self._read)
 
     async def _read(self) -> None:
-        options = {"request_timeout_ms": _ATTEMPT_MS, "isolation_level": self._isolation}
+        options = {"request_timeout_ms": ATTEMPT_MS, "isolation_level": self._isolation}
         async with Consumer(bootstrap_servers=self.addresses, auto_offset_reset="none", **options) as consumer:
             places = [TopicPartition(self._topic, index) for index in range(PARTITIONS)]
             consumer.assign(places)
@@ -296,7 +150,7 @@ class EndWatcher(Load):
         await self.until_over(self._watch)
 
     async def _watch(self) -> None:
-        options = {"request_timeout_ms": _ATTEMPT_MS, "isolation_level": self._isolation}
+        options = {"request_timeout_ms": ATTEMPT_MS, "isolation_level": self._isolation}
         places = [TopicPartition(topic, index) for topic in (PLAIN, WHOLE) for index in range(PARTITIONS)]
         async with Consumer(bootstrap_servers=self.addresses, **options) as consumer:
             while not self.is_over:
@@ -307,39 +161,3 @@ class EndWatcher(Load):
                     self._highest[place] = end
                 self.history.counts["ends"] += 1
                 await asyncio.sleep(self.chance.expovariate(self.rate))
-
-
-class Member(Load):
-    """A member of a group, which commits what it has read."""
-
-    async def run(self) -> None:
-        self.is_static = self.chance.random() < 0.3
-        await self.until_over(self._consume)
-
-    async def _consume(self) -> None:
-        options: dict[str, Any] = {
-            "request_timeout_ms": _ATTEMPT_MS,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-        }
-        protocol = self.world.random("protocol").choice(("classic", "consumer", "mixed"))
-        if protocol == "classic" or (protocol == "mixed" and self.chance.random() < 0.5):
-            options |= {"group_protocol": "classic", "session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000}
-        if self.is_static:
-            options["group_instance_id"] = self.name
-        consumer = Consumer(PLAIN, bootstrap_servers=self.addresses, group_id=GROUP, **options)
-        async with consumer:
-            ends_s = self.world.now_s + self.chance.uniform(3, 20)
-            while not self.is_over and self.world.now_s < ends_s:
-                found = await consumer.getmany(timeout_ms=500)
-                if found:
-                    await self._commit(consumer, {place: records[-1].offset + 1 for place, records in found.items()})
-
-    async def _commit(self, consumer: Consumer[bytes, bytes], offsets: dict[TopicPartition, int]) -> None:
-        began_s = self.world.now_s
-        places = {(place.topic, place.partition): offset for place, offset in offsets.items()}
-        self.history.wanted_commits.update(places.items())
-        await consumer.commit(offsets)
-        for place, offset in places.items():
-            self.history.commits.append(Commit(self.name, place, offset, began_s, self.world.now_s))
-        self.history.counts["commits"] += 1

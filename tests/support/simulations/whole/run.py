@@ -21,19 +21,9 @@ from .administration import TRIMMED, Administrator, check_administration
 from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .judge import Log, check_committed, check_replicas, judge
-from .load import (
-    GROUP,
-    PARTITIONS,
-    PLAIN,
-    WHOLE,
-    EndWatcher,
-    Load,
-    Member,
-    OldTransactionWriter,
-    PlainWriter,
-    Reader,
-    TransactionWriter,
-)
+from .load import PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reader, TransactionWriter
+from .members import GROUP, Member
+from .old_transactions import OldTransactionWriter
 from .sharing import LOCK_MS, ShareMember, begin, check_sharing
 
 # The virtual seconds of the load, and those that a healed cluster may take until it serves everything again.
@@ -108,7 +98,8 @@ class Run:
         self.cluster = Cluster(self.world, nodes, configs)
         self.cluster.network.slowness = chance.choice((1.0, 1.0, 10.0))
         for node in self.cluster.nodes.values():
-            node.clocks.ahead_ms = chance.choice((0, 0, 250, -3_000, 15_000))
+            node.clocks.ahead_ms = chance.choice((0, 250, -3_000, 3_000, 15_000))
+            node.fsync_slowness = chance.choice((1.0, 1.0, 100.0))
         self.faults = plan(self.world.random("faults"), nodes, LOAD_S)[:most_faults]
         self.history = History()
         self.operator = self.cluster.client("operator")
@@ -277,7 +268,7 @@ class Run:
             process = node.process
             assert process is not None
             await stop(node)
-            left = [each.get_name() for each in process.loop.tasks if not each.done()]
+            left = [repr(each.get_coro()) for each in process.loop.tasks if not each.done()]
             if left:
                 self.violations.append(f"{node.host}: tasks are left after the stop: {left}")
 
