@@ -6,8 +6,7 @@ a start after a crash does: it cuts the tail at the first bad batch past the rec
 Damage below the recovery point stays, and repair writes it down (known_damage.py), so that the broker knows of it from
 its next start on. Where the recovery point is not known (-1), only the end of the newest segment is cut.
 
-The indexes of a segment are checked only if it ends at or below the recovery point. Otherwise a start builds them again
-anyway.
+The indexes of a segment are checked only if it ends at or below the recovery point. Otherwise a start builds new ones.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class ShareLeaders:
                 self._cluster.refresh_soon()
             else:
                 self._cluster.refresh_leader(partition)
-        for node_id, places in by_leader.items():
+        for node_id, places in sorted(by_leader.items()):
             leader = self._leader(node_id)
             if not leader.asked:
                 leader.asked = True

@@ -56,8 +56,8 @@ class Network:
         # How often a write breaks its connection.
         self.break_chance = 0.0
         self.slowness = 1.0
-        # What everybody has received, for the hash of a history.
-        self.received: Callable[[bytes], None] = lambda _: None
+        # What everybody has sent, for the hash of a history.
+        self.sent: Callable[[bytes], None] = lambda _: None
 
     def new_port(self) -> int:
         """Return a port that nobody has."""
@@ -272,6 +272,7 @@ class Transport(asyncio.Transport):
             return
         self._unread_bytes += len(data)
         data = bytes(data)
+        self._network.sent(data)
         if self._network.breaks():
             self._way.push(self._network.part_of(data))
             self._break()
@@ -388,7 +389,6 @@ class Transport(asyncio.Transport):
             count = min(len(data), _READ_BYTES)
         if count < len(data):
             self._incoming.appendleft(data[count:])
-        self._network.received(data[:count])
         self.other.taken(count)
         if isinstance(self._protocol, asyncio.BufferedProtocol):
             self._protocol.buffer_updated(count)

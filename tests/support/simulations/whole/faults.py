@@ -75,6 +75,7 @@ class Faults:
     def __init__(self, cluster: Cluster, tells: Callable[[str], None], forces: bool) -> None:
         """`forces`: brokers force what they acknowledge to disk, and so power may fail everywhere."""
         self._cluster, self._tell, self._forces = cluster, tells, forces
+        self._usual_slowness = {number: node.fsync_slowness for number, node in cluster.nodes.items()}
         self._under_way: dict[asyncio.Task[None], str] = {}
         # How often each kind was, and two kinds at the same time.
         self.done: Counter[str] = Counter()
@@ -159,15 +160,15 @@ class Faults:
 
     async def _slow_fsync(self, node: Node, fault: Fault) -> None:
         """Have fsyncs take seconds. Where power may fail it does so in the end, before what is under way is there."""
-        before, node.fsync_slowness = node.fsync_slowness, _SLOW_FSYNC
+        node.fsync_slowness = _SLOW_FSYNC
         await asyncio.sleep(fault.lasts_s)
         if fault.number % 3 and self._forces and node.is_up:
             self.done["power"] += 1
             node.cut_power(fault.number)
-            node.fsync_slowness = before
+            node.fsync_slowness = self._usual_slowness[node.number]
             await asyncio.sleep(0.5)
             _run(node)
-        node.fsync_slowness = before
+        node.fsync_slowness = self._usual_slowness[node.number]
 
     async def _lost_directory(self, node: Node, fault: Fault) -> None:
         node.kill()

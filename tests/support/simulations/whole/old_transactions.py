@@ -19,6 +19,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.testing.simulation.world import EPOCH_MS
 from odradek.tests.support.clients.raw import batch_of
 
 from .history import Place
@@ -100,6 +101,8 @@ class OldTransactionWriter(TransactionWriter):
             producer_epoch=self._epoch,
             transactional=True,
             base_sequence=self._sequences.get(place, 0),
+            # Records of another year would be deleted after 30 seconds.
+            timestamp_ms=EPOCH_MS + int(self.world.now_s * 1000),
         )
         topics = [TopicProduceData(name=place[0], partition_data=[PartitionProduceData(place[1], batch)])]
         request = ProduceRequest(self.name, -1, 3_000, topics)
