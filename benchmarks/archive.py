@@ -56,11 +56,12 @@ def main(arguments: list[str]) -> None:
 def _figures(address: str, folder: Path, rows: int, commits: int, files: int) -> Iterator[str]:
     catalog = catalog_of(str(folder / "archive"), create=True)
     reading = read_options({"kafka.bootstrap.servers": address, "path": "fetch"}, "archives")
-    _produce(address, "warm", 1_000)
-    Archiver(catalog, "warm", reading).round()
     _produce(address, "bulk", rows)
-    taken = _cpu_s(Archiver(catalog, "bulk", reading).round)
-    floor = _floor_s(catalog, folder)
+    tables = [ArchiveOptions(table=("odradek", f"bulk_{number}")) for number in range(4)]
+    # The first one takes memory from the system, which all later ones have.
+    Archiver(catalog, "bulk", reading, tables[0]).round()
+    taken = min(_cpu_s(Archiver(catalog, "bulk", reading, each).round) for each in tables[1:])
+    floor = min(_floor_s(catalog, folder) for _ in range(3))
     yield f"raw: {rows / taken / 1e6:.2f} million rows a CPU second, {taken / floor:.2f} times pyarrow ({floor:.2f} s)"
     yield _avro(address, catalog, reading, rows)
     times: list[float] = []
@@ -127,7 +128,7 @@ def _produce(address: str, topic: str, rows: int) -> None:
 def _floor_s(catalog: Any, folder: Path) -> float:
     """Return what pyarrow needs for the same rows, which it has."""
     schema = arrow_schema(SCHEMA)
-    batches = catalog.load_table(("odradek", "bulk")).scan().to_arrow().cast(schema).to_batches(max_chunksize=131_072)
+    batches = catalog.load_table(("odradek", "bulk_0")).scan().to_arrow().cast(schema).to_batches(max_chunksize=131_072)
 
     def work() -> None:
         with (folder / "floor.parquet").open("wb") as stream, parquet_writer(stream, schema) as writer:

@@ -274,7 +274,7 @@ cdef class AvroColumns:
         with nogil:
             while row < values.length:
                 size = find(&values.cells, row, &at)
-                end, is_read = at + size, size >= 0
+                end, is_read = at + max(size, 0), size >= 0
                 if is_framed and is_read:
                     is_read = size >= FRAME_SIZE and at[0] == 0
                     if is_read:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from . import ArchiveError
-from .state import Bounds, bounds_of
+from .state import Bounds, live_files
 
 _PARQUET: Any = pyarrow.parquet
 # Groups that meet are read until there is so much of them.
@@ -55,13 +55,13 @@ def files_of(table: Any) -> list[DataFile]:
     """Return the files of a table's head. Raises ArchiveError where rows of them are deleted."""
     found: list[DataFile] = []
     timestamp = table.schema().find_field("timestamp").field_id
-    for task in table.scan().plan_files():
-        if task.delete_files:
+    for file, bounds, is_deleted in live_files(table):
+        if is_deleted:
             why = "another engine has deleted rows by delete files, which are not understood here"
             raise ArchiveError(f"the table at {table.metadata.location}: {why}")
-        latest = (task.file.upper_bounds or {}).get(timestamp)
+        latest = (file.upper_bounds or {}).get(timestamp)
         last_ms = LAST_OFFSET if latest is None else int.from_bytes(latest, "little", signed=True) // 1000
-        found.append(DataFile(task.file, bounds_of(task.file, table.metadata), task.file.partition[0], last_ms))
+        found.append(DataFile(file, bounds, file.partition[0], last_ms))
     return found
 
 
