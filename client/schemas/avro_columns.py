@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from ...kernel import door
 from ..errors import KafkaError
-from .avro_program import Columns, Unknown, program_of
+from .avro_places import Columns, Unknown
+from .avro_program import program_of
 from .registered import BadFrame
 from .tables import TableAvro
 from .typed_rows import Marks, unpacked_rows

@@ -1,6 +1,5 @@
 """Avro's schemas as a program of the compiled kernel, which reads records into the columns of an Arrow array.
 
-    Columns(type as read, type)                     the open columns of an Arrow type, and the array that they become
     program_of(writer, reader, columns)             the steps (kernel/avro.pxi) that read what a schema wrote
 
 fastavro resolves the two schemas here, once for all records. Whatever it, or pyarrow, would reject or change becomes a
@@ -13,10 +12,8 @@ step that is not usual: then Python reads the record, and decides. So this modul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import import_module
-from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -24,31 +21,18 @@ import numpy as np
 import pyarrow as pa
 
 from .avro import Shape, shape_of, types_by_name
+from .avro_places import UNITS, Columns, Kind, Place, Unknown
 from .tables import fits
 from .typed_rows import cast
 
 # A schema whose types lead to one another twice each doubles with every step. A table has at most 10,000 columns.
 MAX_STEPS = 40_000
-_STEP, _COLUMN = Struct("<8q"), Struct("<4q")
+_STEP = Struct("<8q")
 _I64 = (-(1 << 63), (1 << 63) - 1)
 # What a date and a time of Python can be, in days and in microseconds.
 _DAYS = (-719_162, 2_932_896)
 _US = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
-_UNITS = {"ms": 1000, "us": 1}
 _MAX_DIGITS = 38
-
-
-class Unknown(Exception):
-    """A type that the kernel has no columns for."""
-
-
-class Kind(IntEnum):
-    """What a column of the kernel holds."""
-
-    NUMBERS = 0
-    BINARY = 1
-    LISTS = 2
-    STRUCTS = 3
 
 
 class Do(IntEnum):
@@ -68,97 +52,6 @@ class Do(IntEnum):
     RECORD = 11
     ARRAY = 12
     MAP = 13
-
-
-# -- Columns
-
-
-@dataclass(slots=True)
-class Place:
-    """A column: what values are read as, which only a unit of time tells apart from what it holds."""
-
-    number: int
-    raw: Any
-    final: Any
-    kind: Kind
-    width: int = 0
-    parts: list[Place] = field(default_factory=list["Place"])
-
-    @property
-    def names(self) -> list[str]:
-        """The fields of a struct."""
-        return [each.name for each in self.final]
-
-
-class Columns:
-    """The columns of one Arrow type. Raises Unknown."""
-
-    def __init__(self, raw: Any, final: Any) -> None:
-        self._places: list[Place] = []
-        self.root = self._place(raw, final)
-        siblings = {one.number: two.number for each in self._places for one, two in pairwise(each.parts)}
-        self.shapes = b"".join(
-            _COLUMN.pack(
-                each.kind, each.width, each.parts[0].number if each.parts else -1, siblings.get(each.number, -1)
-            )
-            for each in self._places
-        )
-
-    def _place(self, raw: Any, final: Any) -> Place:
-        made = Place(len(self._places), raw, final, *_shape_of(final))
-        self._places.append(made)
-        if pa.types.is_struct(final):
-            if len({each.name for each in final}) < final.num_fields:
-                raise Unknown("a struct names a field twice")
-            made.parts = [self._place(one.type, two.type) for one, two in zip(raw, final, strict=True)]
-        elif pa.types.is_map(final):
-            one, two = (pa.struct([each.key_field, each.item_field]) for each in (raw, final))
-            made.parts = [self._place(one, two)]
-        elif pa.types.is_list(final):
-            made.parts = [self._place(raw.value_type, final.value_type)]
-        return made
-
-    def array(self, filled: Any, place: Place | None = None) -> Any:
-        """Return the Arrow array of filled columns."""
-        place = self.root if place is None else place
-        length, valid, ends, data = filled.part(place.number)
-        nulls, bits = 0, None
-        if valid is not None:
-            marks = np.frombuffer(valid, np.uint8)
-            nulls, bits = length - int(marks.sum()), _bits(marks)
-        buffers = [bits]
-        if place.kind in (Kind.BINARY, Kind.LISTS):
-            buffers.append(pa.py_buffer(ends))
-        if place.kind in (Kind.BINARY, Kind.NUMBERS):
-            is_boolean = pa.types.is_boolean(place.final)
-            buffers.append(_bits(np.frombuffer(data, np.uint8)) if is_boolean else pa.py_buffer(data))
-        parts = [self.array(filled, each) for each in place.parts]
-        return pa.Array.from_buffers(place.final, length, buffers, nulls, children=parts or None)
-
-
-def _bits(marks: Any) -> Any:
-    return pa.py_buffer(np.packbits(marks, bitorder="little"))
-
-
-def _shape_of(kind: Any) -> tuple[Kind, int]:
-    if pa.types.is_struct(kind):
-        return Kind.STRUCTS, 0
-    if pa.types.is_map(kind) or pa.types.is_list(kind):
-        return Kind.LISTS, 0
-    if pa.types.is_binary(kind) or pa.types.is_string(kind):
-        return Kind.BINARY, 0
-    if pa.types.is_boolean(kind):
-        return Kind.NUMBERS, 1
-    if pa.types.is_signed_integer(kind) or kind in (pa.float32(), pa.float64(), pa.date32()) or _is_known(kind):
-        return Kind.NUMBERS, kind.bit_width // 8
-    raise Unknown(str(kind))
-
-
-def _is_known(kind: Any) -> bool:
-    return (pa.types.is_timestamp(kind) and kind.unit in _UNITS) or pa.types.is_decimal128(kind)
-
-
-# -- Programs
 
 
 class Program(NamedTuple):
@@ -364,7 +257,7 @@ class _Steps:
             return self._add(Do.WHOLE, place, argument=1, bounds=_DAYS)
         if not pa.types.is_timestamp(raw) or not pa.types.is_timestamp(place.final) or place.final.unit != "us":
             return self._add(Do.NOT_USUAL)
-        factor = _UNITS[raw.unit]
+        factor = UNITS[raw.unit]
         return self._add(Do.WHOLE, place, argument=factor, bounds=(-(-_US[0] // factor), _US[1] // factor))
 
     def _of_logical(self, logical: str, writer: Any, place: Place | None) -> int:

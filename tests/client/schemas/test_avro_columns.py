@@ -23,7 +23,7 @@ from fastavro.utils import generate_one
 from odradek.client.errors import InvalidOption, SchemaRegistryRefused
 from odradek.client.schemas import Avro, Schema, SchemaRegistry
 from odradek.client.schemas.avro_columns import avro_rows, decoded, of_registry, of_schema
-from odradek.client.schemas.avro_program import Columns
+from odradek.client.schemas.avro_places import Columns
 from odradek.client.schemas.registered import frame
 from odradek.client.schemas.tables import ArrowAvro, TableAvro, in_microseconds
 from odradek.tests.support.brokers.compiled_kernel import needed_kernel, records_by
