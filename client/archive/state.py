@@ -138,7 +138,7 @@ def live_files(table: Any) -> Iterator[tuple[Any, Bounds, bool]]:
     The plan of pyiceberg also says what of each file a filter leaves, for half of its time. So it is asked where files
     of deletes exist alone. Raises ArchiveError.
     """
-    from pyiceberg.manifest import ManifestContent  # takes a second, and whoever has a table has it
+    from pyiceberg.manifest import ManifestContent  # a second, which a caller with a table has paid
 
     head, schema = table.metadata.current_snapshot(), table.schema()
     ids = [schema.find_field(name).field_id for name in ("partition", "offset")]
