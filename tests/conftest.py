@@ -58,6 +58,7 @@ LOOPS_OF = {
     "broker/network": (OWN, "uvloop"),
     "broker/network/access": ("asyncio",),
     "client/core": (OWN, "uvloop"),
+    "web": (OWN, "uvloop"),
     # Time and memory are those of the loop that `odradek serve` runs on.
     "adversity": ("uvloop",),
     "soak": ("uvloop",),

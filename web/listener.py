@@ -1,16 +1,29 @@
-"""A listener for HTTP: its socket, the bound of its connections, and their end; and a service that has one."""
+"""A listener for HTTP: its socket, the bound of its connections, and their end; and a service that has one.
+
+The listener accepts connections itself: the event loop would tell of one with TLS only after its handshake, and neither
+count it nor end it before.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
+import socket
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from .connection import Answer, BodyMemory, Connection, Limits, LookAtHead, Refuse, plain_rejection
+
+_BACKLOG = 100
+# For a client to shake hands, and for its answer to the end of TLS.
+_HANDSHAKE_S = 10.0
+_CLOSE_NOTIFY_S = 1.0
+# After an error of the system (no descriptors) nothing is accepted for so long.
+_REST_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +45,28 @@ class ListenerConfig:
     look_at_head: LookAtHead | None = None
 
 
+class _Opened:
+    """A connection that was accepted. It is counted until its socket is closed."""
+
+    def __init__(self, accepted: socket.socket, address: str) -> None:
+        self.socket = accepted
+        self.address = address
+        # None until its handshake has ended.
+        self.writer: asyncio.StreamWriter | None = None
+        self.task: asyncio.Task[None]
+
+    @property
+    def is_closing(self) -> bool:
+        return self.writer is not None and self.writer.is_closing()
+
+    def abort(self) -> None:
+        """Close, and send nothing more."""
+        if self.writer is None:
+            self.task.cancel()
+        else:
+            self.writer.transport.abort()
+
+
 class Listener:
     """Listens from `start` to `stop`, and has `answer` answer each request."""
 
@@ -40,13 +75,21 @@ class Listener:
         self._answer = answer
         self._memory = BodyMemory()
         self._server: asyncio.Server | None = None
-        # Invariant: one for each open connection.
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._listening: list[socket.socket] = []
+        # Every open connection, in the order of arrival.
+        self._connections: dict[_Opened, None] = {}
 
     async def start(self) -> None:
         """Listen. Raises OSError where the address is not free."""
-        config = self._config
-        self._server = await asyncio.start_server(self._connected, config.host or None, config.port, ssl=config.tls)
+        config, loop = self._config, asyncio.get_running_loop()
+        self._server = await loop.create_server(asyncio.Protocol, config.host or None, config.port, start_serving=False)
+        for each in self._server.sockets:
+            # The loop may know the descriptor of the server already.
+            own = socket.socket(each.family, each.type, each.proto, fileno=socket.dup(each.fileno()))
+            own.setblocking(False)
+            own.listen(_BACKLOG)
+            self._listening.append(own)
+            loop.add_reader(own, self._accept, own)
 
     async def stop(self) -> None:
         """Accept no more connections, and end those that are there. Idempotent.
@@ -56,11 +99,16 @@ class Listener:
         server, self._server = self._server, None
         if server is None:
             return
+        for each in self._listening:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
+        self._listening.clear()
         server.close()
-        for writer in self._connections.values():
-            writer.transport.abort()
+        for opened in self._connections:
+            opened.abort()
         if self._connections:
-            _, late = await asyncio.wait(self._connections, timeout=self._config.stop_s)
+            tasks = [each.task for each in self._connections]
+            _, late = await asyncio.wait(tasks, timeout=self._config.stop_s)
             for task in late:
                 task.cancel()
             if late:
@@ -82,42 +130,69 @@ class Listener:
     def open_connections(self) -> int:
         return len(self._connections)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if self._server is None:
-            # It was accepted before the stop.
-            return writer.transport.abort()
-        if len(self._connections) >= self._config.max_connections and not self._make_way(_address_of(writer)):
-            _log.warning("a connection is closed: %d are open already", self._config.max_connections)
-            return writer.close()
-        self._connections[task] = writer
+    def _accept(self, listening: socket.socket) -> None:
         try:
-            config = self._config
-            await Connection(
-                reader,
-                writer,
-                self._answer,
-                config.limits,
-                self._memory,
-                config.refuse,
-                config.look_at_head,
-                _address_of(writer),
-            ).serve()
-        finally:
-            del self._connections[task]
+            accepted, peer = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            self._rest(listening, error)
+            return
+        address = str(peer[0])
+        if len(self._connections) >= self._config.max_connections and not self._make_way(address):
+            _log.warning("a connection is closed: %d are open already", self._config.max_connections)
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        opened = _Opened(accepted, address)
+        self._connections[opened] = None
+        opened.task = asyncio.ensure_future(self._serve(opened))
+        # Not in the task, because one that is cancelled early never runs.
+        opened.task.add_done_callback(lambda _: self._forget(opened))
+
+    def _rest(self, listening: socket.socket, error: OSError) -> None:
+        """Accept nothing for a while: the system has no descriptor or no memory."""
+        _log.error("no connection can be accepted: %s", error.strerror or error)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+
+        def go_on() -> None:
+            if listening in self._listening:
+                loop.add_reader(listening, self._accept, listening)
+
+        loop.call_later(_REST_S, go_on)
+
+    def _forget(self, opened: _Opened) -> None:
+        del self._connections[opened]
+        opened.socket.close()
+
+    async def _serve(self, opened: _Opened) -> None:
+        config, loop = self._config, asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        times = {"ssl_handshake_timeout": _HANDSHAKE_S, "ssl_shutdown_timeout": _CLOSE_NOTIFY_S} if config.tls else {}
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, opened.socket, ssl=config.tls, **times)
+        except OSError as error:
+            _log.debug("%s: closed in the TLS handshake: %s", opened.address, error.strerror or error)
+            return
+        opened.writer = writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        more = config.refuse, config.look_at_head, opened.address
+        await Connection(reader, writer, self._answer, config.limits, self._memory, *more).serve()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     def _make_way(self, address: str) -> bool:
         """Close the oldest connection of the address that has the most, unless that is the asking one."""
-        by_address: dict[str, list[asyncio.StreamWriter]] = {}
-        for writer in self._connections.values():
-            if not writer.is_closing():
-                by_address.setdefault(_address_of(writer), []).append(writer)
-        none: list[asyncio.StreamWriter] = []
+        by_address: dict[str, list[_Opened]] = {}
+        for each in self._connections:
+            if not each.is_closing:
+                by_address.setdefault(each.address, []).append(each)
+        none: list[_Opened] = []
         heaviest = max(by_address.values(), key=len, default=none)
         if len(heaviest) <= len(by_address.get(address, ())) + 1:
             return False
-        heaviest[0].transport.abort()
+        heaviest[0].abort()
         return True
 
 
@@ -152,12 +227,6 @@ class Service:
     def url(self) -> str:
         """The address for clients."""
         return self._listener.url
-
-
-def _address_of(writer: asyncio.StreamWriter) -> str:
-    """Return the IP address of a client."""
-    peer: object = writer.get_extra_info("peername")
-    return str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) else ""
 
 
 def stopped_by_signal() -> asyncio.Event:

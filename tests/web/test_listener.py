@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from odradek.tests.support.security.certificates import Certificates
 from odradek.web import connection
+from odradek.web import listener as web_listener
 from odradek.web.connection import Limits
 from odradek.web.exchange import Request, Response
 from odradek.web.listener import Listener, ListenerConfig
@@ -27,7 +29,50 @@ async def test_a_client_whose_handshake_ends_after_the_stop_is_not_served(tmp_pa
         for _ in range(20):  # until it is accepted
             await asyncio.sleep(0)
         await listener.stop()
+        assert listener.open_connections == 0
         assert await asyncio.to_thread(_ask, client, certificates.authority) == b""
+
+
+async def test_handshakes_that_do_not_end_count_and_end_with_the_stop(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    listener = Listener(ListenerConfig(tls=certificates.server_context(), max_connections=3), _taken)
+    await listener.start()
+    try:
+        # Nothing, half a ClientHello, and one that has begun.
+        silent = [await _sent(listener.address, data) for data in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02")]
+        async with asyncio.timeout(10):
+            while listener.open_connections < 3:
+                await asyncio.sleep(0)
+        same, same_writer = await _sent(listener.address, b"")
+        assert await _is_closed(same)
+        other = socket.create_connection(listener.address.split(":"), 10, ("127.0.0.2", 0))
+        assert (await asyncio.to_thread(_ask, other, certificates.authority)).startswith(b"HTTP/1.1 200")
+        assert await _is_closed(silent[0][0])
+        await listener.stop()
+        assert listener.open_connections == 0 and await _is_closed(silent[1][0])
+        for _, writer in (*silent, (same, same_writer)):
+            writer.transport.abort()
+    finally:
+        await listener.stop()
+
+
+async def test_a_system_without_descriptors_has_the_listener_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(ListenerConfig(), _taken)
+    await listener.start()
+    try:
+        monkeypatch.setattr(web_listener, "_REST_S", 0.01)
+        with monkeypatch.context() as without:
+            without.setattr(socket.socket, "accept", _fails)
+            reader, writer = await _sent(listener.address, _head(0))
+            await asyncio.sleep(0.005)
+        assert await _status(reader) == b"200"
+        writer.transport.abort()
+    finally:
+        await listener.stop()
+
+
+def _fails(_: socket.socket) -> None:
+    raise OSError(errno.EMFILE, "too many open files")
 
 
 def _ask(client: socket.socket, authority: Path) -> bytes:
