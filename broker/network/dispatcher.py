@@ -27,7 +27,7 @@ from ..services import Services
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
-from .large_messages import MAX_VALUES, Handled, LargeMessages
+from .large_messages import Handled, LargeMessages
 from .own_connection import OwnConnection
 from .request import RequestContext
 from .routes import Handler, Route, routes_of
@@ -123,8 +123,8 @@ class Dispatcher:
             return denial
         try:
             correlation_id, client_id, request, end = decode(data, max_values)
-        except TooManyValues as error:
-            return self._handle_many(connection, served, data, error)
+        except TooManyValues:
+            return self._handle_many(connection, served, data)
         except DecodeError as error:
             raise _undecodable(data, error) from error
         key, version = which
@@ -215,16 +215,10 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
             return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))), request)
 
-    def _handle_many(
-        self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
-    ) -> EncodedResponse | Pending:
-        """Handle a request that has more values than one turn may handle."""
+    def _handle_many(self, connection: Connection, served: _Served, data: memoryview) -> Pending:
+        """Handle a request that has more values than one turn may decode."""
         header, route = frame.decode_request_header(data)[0], served.route
         context = self._new_context(*header[:3], header.client_id or "", connection, len(data))
-        if not route.is_cut and not route.is_whole:
-            return _encode(
-                context, served, _error_response(context, _too_many(context, route.max_values, error), served.counts)
-            )
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = route.cut(context.api_version) if route.is_cut else None
@@ -324,19 +318,15 @@ def _log_request(context: RequestContext, data: memoryview, end: int) -> None:
 
 
 def _decode_many(context: RequestContext, served: _Served, data: memoryview) -> Message:
-    """Decode a request of at most MAX_VALUES. Raises CloseConnection, or KafkaError where it has more."""
+    """Decode a request of many values. Raises CloseConnection, or KafkaError where it has too many."""
+    max_values = served.route.most_values
     try:
-        return served.decode(data, MAX_VALUES)[2]
+        return served.decode(data, max_values)[2]
     except TooManyValues as error:
-        raise _too_many(context, MAX_VALUES, error) from error
+        why = f"a {_name_of(context)} request of more than {max_values} values: {error}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why) from error
     except DecodeError as error:
         raise _undecodable(data, error) from error
-
-
-def _too_many(context: RequestContext, max_values: int, error: TooManyValues) -> KafkaError:
-    """Return the error of a request that is too large; it closes the connection where the API has no field for it."""
-    why = f"a {_name_of(context)} request of more than {max_values} values: {error}"
-    return KafkaError(ErrorCode.INVALID_REQUEST, why)
 
 
 def _later(context: RequestContext, served: _Served, response: Coroutine[Any, Any, EncodedResponse]) -> Pending:

@@ -71,7 +71,7 @@ class Route:
     method: str = ""
     # The highest version that is served, where messages/ declares more.
     max_version: int | None = None
-    # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
+    # The most values (array elements) of a request that is handled in one turn of the event loop.
     max_values: int = 2_000
     # Whether a request with more is cut into portions, at the lists of its shape. Otherwise it is rejected: with
     # INVALID_REQUEST where its response has an error of its own, otherwise its connection is closed.
@@ -87,7 +87,12 @@ class Route:
     @property
     def decoded_at_once(self) -> int:
         """The most values of a request that is decoded on the event loop."""
-        return min(self.max_values, _AT_ONCE) if self.is_cut or self.is_whole else self.max_values
+        return min(self.max_values, _AT_ONCE)
+
+    @property
+    def most_values(self) -> int:
+        """The most values that a request may have at all."""
+        return MAX_VALUES if self.is_cut or self.is_whole else self.max_values
 
     @property
     def is_own(self) -> bool:
@@ -149,8 +154,8 @@ _STATE_BATCHES: Weights = {"partitions": lambda partition: 1 + len(partition.sta
 _CONFIGS = {"resources": _altered_values}
 # The bytes of a batch that count as one of the 2,000 values of a portion.
 VALUE_BYTES = 2048
-# A request that is handled in turns is decoded in a thread where it has more values: decoding, handling and encoding
-# them takes some 15 microseconds each at most.
+# A request is decoded in a thread where it has more values: decoding, handling and encoding them takes some 15
+# microseconds each at most.
 _AT_ONCE = 1_000
 # And the characters of an id.
 _VALUE_CHARS = 500
