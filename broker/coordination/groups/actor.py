@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import get_args
 
 from ....protocol.errors import ErrorCode
-from ..actor import Actor, Machine, append_error
+from ..actor import Actor
 from ..classic import machine
+from ..machine import Machine, append_error
 from ..modern.events import TargetComputed
 from . import events, records
 from .events import Event, Outcome

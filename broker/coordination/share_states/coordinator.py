@@ -17,10 +17,11 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
 from ...turns import keeper
-from ..actor import Actor, Machine, Runtime, append_error
+from ..actor import Actor, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
+from ..machine import Machine, append_error
 from ..replay import Written
 from ..shards import Shards
 from . import events, machine, records

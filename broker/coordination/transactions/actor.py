@@ -11,7 +11,8 @@ from functools import partial
 from typing import Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..actor import Actor, Machine, Runtime, append_error
+from ..actor import Actor, Runtime
+from ..machine import Machine, append_error
 from . import events, machine, records
 from .events import Event, Markers, MarkersFailed, MarkersWritten, Outcome
 from .markers import TransactionEnd

@@ -27,9 +27,9 @@ from ....protocol.messages.odradek_end_query_batch import (
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
 from ...turns import LargeResponse, fill, keeper
-from ..actor import append_error
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog
+from ..machine import append_error
 from ..replay import Written
 from . import events, machine, query_records, records
 from .actor import TransactionActor

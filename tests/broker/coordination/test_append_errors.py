@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.coordination.actor import append_error
+from odradek.broker.coordination.machine import append_error
 from odradek.protocol.errors import ErrorCode
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 import shlex
 
-from odradek.broker.coordination.actor import append_error
+from odradek.broker.coordination.machine import append_error
 from odradek.broker.coordination.transactions import events, machine, records
 from odradek.broker.coordination.transactions.records import Standing, TopicPartition, TransactionRecord
 from odradek.broker.coordination.transactions.transaction import Transaction, TransactionLimits
