@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
@@ -21,6 +22,9 @@ from hypothesis import HealthCheck, settings
 from odradek.broker import Broker, BrokerConfig
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.seeds import IS_SOAK
+
+if TYPE_CHECKING:
+    from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 # `make soak` tries more of them.
@@ -156,3 +160,14 @@ async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
 async def raw(broker: Broker) -> AsyncIterator[Raw]:
     async with await Raw.connect(broker.address) as each:
         yield each
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A real ZooKeeper, which the tests of a process share: each has a tree of its own in it."""
+    from odradek.tests.support.clusters.zookeeper import why_missing, zookeeper
+
+    if why_missing():
+        pytest.skip(why_missing())
+    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
+        yield process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,3 +38,12 @@ def untroubled(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert [each.getMessage() for each in caplog.get_records("call") if each.name == "asyncio"] == []
     assert [each.getMessage() for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Allow thousands of sockets in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,6 @@ from odradek.tests.support.clients.raw import Raw, batch_of
 
 # Each starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
-
-
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    """Allow thousands of sockets in this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def fetch_of(topic: str, offset: int, max_bytes: int = 1 << 20, max_wait_ms: int = 2**31 - 1) -> FetchRequest:

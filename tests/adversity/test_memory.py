@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from struct import pack
 
@@ -26,16 +25,7 @@ MIB = 1024 * 1024
 WAIT_S = 20
 
 # Each starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
-pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
-
-
-@pytest.fixture(autouse=True)
-def many_files() -> Iterator[None]:
-    """Allow thousands of sockets in this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+pytestmark = [pytest.mark.asyncio(loop_factories=["uvloop"]), pytest.mark.usefixtures("many_files")]
 
 
 @pytest.fixture

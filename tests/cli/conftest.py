@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from odradek.tests.support.brokers.process import BrokerProcess
-from odradek.tests.support.documents.command import odradek
+from odradek.tests.support.documents.command import odradek, threaded_broker
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +51,11 @@ def numbers(broker: str) -> str:
             producer.produce("numbers", b"%d" % number, b"k", partition, timestamp=timestamp_ms, headers=[("h", b"x")])
     assert producer.flush(10) == 0
     return "numbers"
+
+
+@pytest.fixture
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the address of a broker, which is also the one that commands ask by themselves."""
+    with threaded_broker(tmp_path / "data") as broker:
+        monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", broker.address)
+        yield broker.address

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from odradek.tests.support.documents.command import rows, run, threaded_broker
+from odradek.tests.support.documents.command import rows, run
 
-
-@pytest.fixture(autouse=True)
-def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with threaded_broker(tmp_path / "data") as broker:
-        monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", broker.address)
-        yield broker.address
-
-
+pytestmark = pytest.mark.usefixtures("address")
 ALICE = ["alice", "-", "-", "producer_byte_rate", "10485760"]
 BOTH = ["alice", "<default>", "-", "request_percentage", "12.5"]
 ADDRESS = ["-", "-", "10.0.0.1", "connection_creation_rate", "20"]

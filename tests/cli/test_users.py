@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,7 @@ from odradek.client import Acl, Admin, NewTopic, ScramPassword
 from odradek.client.core.security import security_arguments
 from odradek.client.errors import KafkaError
 from odradek.tests.support.brokers.process import BrokerProcess, free_port
-from odradek.tests.support.documents.command import rows, run, threaded_broker
-
-
-@pytest.fixture
-def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with threaded_broker(tmp_path / "data") as broker:
-        monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", broker.address)
-        yield broker.address
+from odradek.tests.support.documents.command import rows, run
 
 
 def test_a_password_is_set_listed_and_deleted(address: str, tmp_path: Path) -> None:

@@ -20,12 +20,6 @@ ANY, LITERAL, PREFIXED = 1, 3, 4
 
 
 @pytest.fixture
-async def guarded(config: BrokerConfig) -> AsyncIterator[Broker]:
-    async with Broker(secured(config)) as broker:
-        yield broker
-
-
-@pytest.fixture
 async def admin(guarded: Broker) -> AsyncIterator[Raw]:
     async with await connect_as(guarded, "admin") as raw:
         yield raw

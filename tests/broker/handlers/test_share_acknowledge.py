@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_acknowledge
 from odradek.protocol.apis import ApiKey
@@ -23,13 +22,6 @@ from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, Said, data_of
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
 from odradek.tests.support.simulations.share_world import LOCK_MS, ShareWorld, share_world
-
-
-@pytest.fixture
-def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
-    kept = MemoryPersister()
-    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)
-    return kept
 
 
 @pytest.fixture

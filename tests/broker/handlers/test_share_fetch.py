@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_fetch
 from odradek.broker.share_partitions.sessions import FINAL_EPOCH
@@ -39,13 +38,6 @@ from odradek.tests.support.histories.transactional import Transactional
 from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
 
 RECORD_LIMIT = 1
-
-
-@pytest.fixture
-def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
-    kept = MemoryPersister()
-    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)
-    return kept
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.coordination.features import SHARE_VERSION
-from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.security.acls import Operation, ResourceType
 from odradek.broker.security.principals import user
@@ -66,13 +65,6 @@ def told(records: list[Record], *names: str) -> list[tuple[str, ...]]:
     """Return some headers of dead letters."""
     kept = [{name.removeprefix("__dlq.errors."): (text or b"").decode() for name, text in r.headers} for r in records]
     return [tuple(each[name] for name in names) for each in kept]
-
-
-@pytest.fixture
-def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
-    kept = MemoryPersister()
-    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)
-    return kept
 
 
 @pytest.fixture

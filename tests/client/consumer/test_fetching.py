@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from odradek.client import Consumer, TopicPartition
@@ -17,12 +16,9 @@ from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.wire import Call, drop
 
+from .test_consumer import consumer_for
+
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
-    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest"}
-    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
 
 
 def write(log: FakeLog, values: Iterable[int], timestamp_ms: int = 7) -> None:

@@ -22,12 +22,9 @@ from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.wire import Step, answer, drop
 
+from .test_consumer import consumer_for
+
 T0 = TopicPartition("t", 0)
-
-
-def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
-    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest"}
-    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
 
 
 def write(log: FakeLog, values: Iterable[int]) -> None:

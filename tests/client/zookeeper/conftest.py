@@ -1,9 +1,9 @@
-"""A real ZooKeeper for the tests of this folder, with a broker of a cluster for each test."""
+"""A broker of a cluster for each test, in a tree of its own of a real ZooKeeper."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 import uvloop
 from odradek.tests.client.zookeeper.world import World
 from odradek.tests.support.clusters.members import Members, members
-from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 
 
 def pytest_asyncio_loop_factories(
@@ -19,14 +19,6 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run these tests once, because each starts a broker."""
     return {"uvloop": uvloop.new_event_loop}
-
-
-@pytest.fixture(scope="session")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    if why_missing():
-        pytest.skip(why_missing())
-    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
-        yield process
 
 
 @pytest.fixture

@@ -31,13 +31,6 @@ HOUR_MS = 3_600_000
 NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    world.groups.start()
-    return world
-
-
 # -- The log
 
 

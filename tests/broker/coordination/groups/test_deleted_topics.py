@@ -5,18 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import pytest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.broker.coordination.classic.world import TOPIC_ID, FakeContext, World
 from odradek.tests.support.brokers.slices import end_slices_after
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    world.groups.start()
-    return world
 
 
 async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from odradek.broker.coordination.groups.history import (
     MAX_CAUSES,
     MAX_TEXT_CHARS,
@@ -18,13 +17,6 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
 from odradek.tests.broker.coordination.classic.world import Config, FakeContext, World
-
-
-@pytest.fixture
-async def world() -> World:
-    world = World()
-    world.groups.start()
-    return world
 
 
 def history(world: World, group: str = "g") -> list[HistoricRebalance]:

@@ -34,12 +34,6 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.fixture
-async def guarded(config: BrokerConfig) -> AsyncIterator[Broker]:
-    async with Broker(secured(config)) as broker:
-        yield broker
-
-
-@pytest.fixture
 async def admin(guarded: Broker) -> AsyncIterator[Raw]:
     async with await connect_as(guarded, "admin") as raw:
         await raw.create_topic("orders")
