@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from ..client import Admin
     from ..client.archive.run import Archiver, Round
     from ..client.archive.typed import TypedValues
+    from ..client.schemas import SchemaRegistry
 
 _COMMITS = ("topic", "rows", "files", "size_bytes", "lag")
 _STATUS = ("topic", "partition", "archived", "end", "lag", "oldest_ms", "retention_ms")
@@ -113,7 +113,8 @@ def run_(
     every_s = _seconds(every)
     names = _table_names(topics, table)
     begin = _start(start)
-    values = _values(value_format, fields, bad, (registry, registry_login_file, registry_ca))
+    client = None if registry is None else registry_client(registry, registry_login_file, registry_ca)
+    values = {topic: _values(topic, value_format, fields, bad, client) for topic in topics}
     with _errors(), _catalog(target, catalog_db, create=True) as catalog:
         from ..client.archive.run import ArchiveOptions, Archiver
         from ..client.arrow.read_options import read_options
@@ -121,8 +122,7 @@ def run_(
         reading = read_options(_reading(bootstrap_server, path), "archives")
         archivers: list[Archiver] = []
         for topic in topics:
-            typed = None if values is None else partial(values, topic)
-            options = ArchiveOptions(names[topic], fail_on_data_loss=not skip_lost, values=typed, **begin)
+            options = ArchiveOptions(names[topic], fail_on_data_loss=not skip_lost, values=values[topic], **begin)
             archivers.append(Archiver(catalog, topic, reading, options))
         with _metrics(archivers, metrics):
             _run(archivers, None if once else every_s)
@@ -400,31 +400,17 @@ def _start(text: str) -> dict[str, int]:
 
 
 def _values(
-    format_name: str | None, fields: str | None, bad: str, registry: tuple[str | None, Path | None, str | None]
-) -> Callable[[str], TypedValues] | None:
+    topic: str, value_format: str | None, fields: str | None, bad: str, registry: SchemaRegistry | None
+) -> Callable[[], TypedValues] | None:
     """Return what gives the values of a topic their types, None where they stay bytes."""
-    url, login_file, ca_file = registry
-    if format_name in (None, "json"):
-        if (format_name is None) != (fields is None) or url is not None:
-            raise click.UsageError("--value-format json needs --fields, and --registry needs avro or json-schema")
-    elif fields is not None or url is None:
-        raise click.UsageError(f"--value-format {format_name} needs --registry, and no --fields")
-    if format_name is None:
-        if bad != "keep":
-            raise click.UsageError("--bad needs --value-format")
-        return None
-    check_packages()
-    from ..client.archive import typed
+    with _errors():
+        check_packages()
+    from ..client.archive.run import values_by
 
-    if fields is not None:
-        try:
-            made = typed.of_json(fields, bad)
-        except InvalidOption as error:
-            raise click.UsageError(error.message) from error
-        return lambda _: made
-    assert url is not None
-    client = registry_client(url, login_file, ca_file)
-    return lambda topic: typed.of_registry(client, topic, format_name, bad)
+    try:
+        return values_by(topic, value_format, fields, registry, bad)
+    except InvalidOption as error:
+        raise click.UsageError(error.message) from error
 
 
 def _table_names(topics: tuple[str, ...], table: str | None) -> dict[str, tuple[str, ...] | None]:

@@ -21,7 +21,8 @@ from ..arrow.connection import IsolationLevel, ReadOptions
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
 from ..core.metrics import Metric
-from ..errors import KafkaError
+from ..core.options import check_choice
+from ..errors import InvalidOption, KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import place_of, table_name
@@ -30,7 +31,7 @@ from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
-from .typed import TypedValues, evolved
+from .typed import BAD, FORMATS, TypedValues, evolved, of_json, of_registry
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,9 @@ COMMIT_BYTES = 1 << 30
 # Called with the offsets of this round that are done, and all of them.
 Progress = Callable[[int, int], object]
 # Writes all files of ranges of a table, each from a state on, and returns those of each range.
-Write = Callable[[Any, Sequence[tuple[OffsetRange, int]], ReadOptions], Mapping[OffsetRange, Sequence[NewFile]]]
+Write = Callable[
+    [Any, Sequence[tuple[OffsetRange, int]], ReadOptions, TypedValues | None], Mapping[OffsetRange, Sequence[NewFile]]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,26 @@ class ArchiveOptions:
     commit_timeout_s: float = COMMIT_TIMEOUT_S
     # How values get types, as the schema is when it is called: once a round.
     values: Callable[[], TypedValues] | None = None
+
+
+def values_by(
+    topic: str, value_format: str | None, fields: str | None = None, registry: Any = None, bad: str = "keep"
+) -> Callable[[], TypedValues] | None:
+    """Return how values get types, as ArchiveOptions take it; None where they stay bytes. Raises InvalidOption."""
+    if value_format is None:
+        if fields is not None or registry is not None or bad != "keep":
+            raise InvalidOption("fields, a registry, and what becomes of bad values need a format of values")
+        return None
+    check_choice("the format of values", value_format, FORMATS)
+    check_choice("what becomes of bad values", bad, BAD)
+    if value_format == "json":
+        if fields is None or registry is not None:
+            raise InvalidOption("values in json need fields, and no registry")
+        made = of_json(fields, bad)
+        return lambda: made
+    if fields is not None or registry is None:
+        raise InvalidOption(f"values in {value_format} need a registry, and no fields")
+    return lambda: of_registry(registry, topic, value_format, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +258,7 @@ class Archiver:
         """Write the files of ranges, until this round has enough."""
         if self._write is not None:
             wanted = [(each, state.offsets.get(each.partition, 0)) for each in ranges]
-            for each, files in self._write(table, wanted, self._reading).items():
+            for each, files in self._write(table, wanted, self._reading, self._typed).items():
                 work.add(each, each.end, files)
             return
         for wanted in sorted(ranges, key=lambda each: -each.size):

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from ..archive.parquet_files import TablePlace
     from ..archive.run import Round
+    from ..archive.typed import TypedValues
+    from ..schemas.schema_registry import SchemaRegistry
 
 _WRITTEN = "partition int, path string, first long, last long, rows long, size_bytes long"
 _STARTS = {"earliest": EARLIEST, "latest": LATEST}
@@ -51,6 +53,7 @@ class _Job:
     pieces: tuple[tuple[OffsetRange, int], ...]
     reading: ReadOptions
     target_bytes: int
+    typed: TypedValues | None
 
 
 def archive(
@@ -60,18 +63,25 @@ def archive(
     *,
     every_s: float | None = None,
     stopped: threading.Event | None = None,
+    value_format: str | None = None,
+    fields: str | None = None,
+    registry: SchemaRegistry | str | None = None,
+    bad: str = "keep",
     **options: str,
 ) -> Round:
     """Archive what is new of a topic, in one commit, and return what was done.
 
-    With `every_s` again and again, until `stopped` is set. `options` are those of the source that begin with `kafka.`,
-    `path`, `startingOffsets` (earliest or latest, for a table without state), `minPartitions` and `failOnDataLoss`.
+    With `every_s` again and again, until `stopped` is set. `value_format` (json, avro, json-schema), `fields`,
+    `registry` and `bad` give values types, as those of `odradek archive run` do; tasks ask the registry, too. `options`
+    are those of the source that begin with `kafka.`, `path`, `startingOffsets` (earliest or latest, for a table without
+    state), `minPartitions` and `failOnDataLoss`.
     Raises ArchiveError, KafkaError, InvalidOption.
     """
     check_packages()
     from ..archive.places import catalog_of
-    from ..archive.run import ArchiveOptions, Archiver
+    from ..archive.run import ArchiveOptions, Archiver, values_by
     from ..archive.upkeep import keep_up
+    from ..schemas import SchemaRegistry
 
     at = Archive(to) if isinstance(to, str) else to
     texts = dict(options)
@@ -81,7 +91,9 @@ def archive(
     lost, least = texts.pop("failOnDataLoss", "true").lower(), int(texts.pop("minPartitions", "0"))
     check_choice("failOnDataLoss", lost, ("true", "false"))
     name = None if at.table is None else tuple(at.table.split("."))
-    settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true")
+    schemas = SchemaRegistry(registry) if isinstance(registry, str) else registry
+    values = values_by(topic, value_format, fields, schemas, bad)
+    settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true", values=values)
     catalog = catalog_of(at.target, at.catalog_db, create=True)
     try:
         reading = read_options(texts, "archives")
@@ -103,7 +115,7 @@ def archive(
 
 def _written(
     spark: SparkSession, target_bytes: int, least: int, table: Any, wanted: Sequence[tuple[OffsetRange, int]],
-    reading: ReadOptions,
+    reading: ReadOptions, typed: TypedValues | None,
 ) -> dict[OffsetRange, list[Any]]:  # fmt: skip
     """Have tasks write ranges, each from a state on. Return the files of each. Raises ArchiveError."""
     from ..archive.layout import place_of
@@ -115,7 +127,7 @@ def _written(
     pieces = tuple((each, begins[each.partition]) for each in divide([each for each, _ in wanted], count))
     found: dict[int, list[NewFile]] = {partition: [] for partition in begins}
     if pieces:
-        job = _Job(place_of(table), pieces, reading, target_bytes)
+        job = _Job(place_of(table), pieces, reading, target_bytes, typed)
         tasks = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(partial(_write, job), _WRITTEN)
         try:
             rows = tasks.collect()
@@ -144,7 +156,7 @@ def _write(job: _Job, batches: Iterator[Any]) -> Iterator[Any]:
         wanted, begin = job.pieces[number]
         files = PartitionFiles(job.place, wanted.partition, begin, job.target_bytes)
         brokers = Brokers(job.reading.client, first=number, was_reached=True)
-        _, written = write_range(wanted, files, job.reading, brokers, lambda _at, _bytes: True)
+        _, written = write_range(wanted, files, job.reading, brokers, lambda _at, _bytes: True, job.typed)
         rows = [(each.partition, each.path, each.first, each.last, each.rows, each.size_bytes) for each in written]
         types = (pa.int32(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
         columns = zip(*rows, strict=True) if rows else [()] * len(types)

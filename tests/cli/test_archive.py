@@ -72,8 +72,8 @@ def test_wrong_usage_and_what_is_not_there(world: World, tmp_path: Path) -> None
     timed = run("archive", "run", "a", *place, "--from", "2026-11-21T08:00", "--once", "-b", world.address)
     assert timed.exit_code == 1 and "'a' does not exist" in timed.output
     for wrong, why in (
-        (("--value-format", "json"), "needs --fields"), (("--fields", "a int"), "needs --fields"),
-        (("--value-format", "avro"), "needs --registry"), (("--bad", "skip"), "--bad needs --value-format"),
+        (("--value-format", "json"), "json need fields"), (("--fields", "a int"), "need a format of values"),
+        (("--value-format", "avro"), "avro need a registry"), (("--bad", "skip"), "need a format of values"),
         (("--value-format", "json", "--fields", "a blob"), "is no new name and type"),
     ):  # fmt: skip
         found = run("archive", "run", "a", *place, *wrong, "-b", world.address)

@@ -87,6 +87,18 @@ def test_tasks_that_fail_commit_nothing_and_the_next_run_begins_again(
 plain = layout.place_of
 
 
+def test_json_values_have_the_fields_that_are_given(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    world.fill("typed", 3)
+    typed = {"value_format": "json", "fields": "a int", **options(world)}
+    assert archive(spark, "typed", str(tmp_path), **typed).rows == 3
+    found = loaded(tmp_path, "typed").scan().to_arrow()
+    assert found["value_"].null_count == 3 and found["_error"].null_count == 0
+    world.fill("typed", 2, new=False)
+    assert not archive(spark, "typed", str(tmp_path), bad="skip", **typed).rows
+    with pytest.raises(InvalidOption, match="values in json need fields"):
+        archive(spark, "typed", str(tmp_path), value_format="json", **options(world))
+
+
 def test_a_choice_that_is_none_is_rejected_before_anything_is_made(tmp_path: Path) -> None:
     nobody: Any = None
     with pytest.raises(InvalidOption, match="failOnDataLoss must be one of true, false, not 'no'"):

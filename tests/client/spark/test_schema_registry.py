@@ -265,3 +265,31 @@ def test_sink_options_that_do_not_fit_are_refused(given: dict[str, str], option:
     with pytest.raises(OptionError) as refused:
         parse_sink_options({"kafka.bootstrap.servers": "h:1", "topic": "t"} | given)
     assert option in str(refused.value)
+
+
+def test_an_archive_by_spark_has_the_columns_of_the_latest_version(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
+    from odradek.client.archive import ArchiveError
+    from odradek.client.archive.places import catalog_of
+    from odradek.client.spark import archive
+
+    def archived(**more: Any) -> list[Any]:
+        given = {"kafka.bootstrap.servers": kafka.address, "value_format": "avro", "registry": registry.url, **more}
+        archive(spark, "kept", str(tmp_path), **given)
+        catalog = catalog_of(str(tmp_path))
+        rows = catalog.load_table("odradek.kept").scan().to_arrow().sort_by("offset").to_pylist()
+        catalog.close()
+        return [(row["value_"], row["_error"]) for row in rows]
+
+    put(kafka, registry, "kept", FIRST, {"number": 1})
+    assert archived() == [({"number": 1}, None)]
+    put(kafka, registry, "kept", SECOND, {"number": 2**40, "carrier": "UA", "tags": {"a": 1}, "stops": ["x"]})
+    kafka.put("kept", [b"none"])
+    with pytest.raises(ArchiveError, match=r"nothing is committed.*offset 2 of partition 0 does not fit"):
+        archived(bad="fail")
+    first, second, bad = archived()
+    assert first == ({"number": 1, "carrier": None, "tags": None, "stops": None}, None)
+    assert second == ({"number": 2**40, "carrier": "UA", "tags": [("a", 1)], "stops": ["x"]}, None)
+    assert bad[0] is None and bad[1].startswith("BadFrame")
