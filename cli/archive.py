@@ -38,6 +38,8 @@ _COMMITS = ("topic", "rows", "files", "size_bytes", "lag")
 _STATUS = ("topic", "partition", "archived", "end", "lag", "oldest_ms", "retention_ms")
 # The share of retention after which records that are not archived are in danger.
 _DANGER = 0.5
+# From a look at how many offsets wait to the next.
+_LOOK_S = 1.0
 
 
 @click.group(short_help="Keep topics as tables of Apache Iceberg, each record once.")
@@ -74,6 +76,10 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_place_options
 @click.option("--every", metavar="TIME", default="60s", show_default=True, help="The time from a commit to the next.")
 @click.option("--once", is_flag=True, help="Archive what there is, and end.")
+@click.option("--max-lag", metavar="N", type=WholeNumber(min=1),
+              help="Commit before --every is over, too, once so many offsets of a topic wait.")  # fmt: skip
+@click.option("--target-bytes", metavar="SIZE", default="128MiB", show_default=True,
+              help="A data file ends at this size.")  # fmt: skip
 @click.option(
     "--from", "start", metavar="WHERE", default="earliest", show_default=True,
     help="Where a new table begins: earliest, latest, an offset, or a time in ISO 8601.",
@@ -94,9 +100,9 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @connection_options("sql")
 def run_(
     topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, every: str, once: bool,
-    start: str, skip_lost: bool, path: str, value_format: str | None, fields: str | None, bad: str,
-    registry: str | None, registry_login_file: Path | None, registry_ca: str | None, metrics: str | None,
-    bootstrap_server: str,
+    max_lag: int | None, target_bytes: str, start: str, skip_lost: bool, path: str, value_format: str | None,
+    fields: str | None, bad: str, registry: str | None, registry_login_file: Path | None, registry_ca: str | None,
+    metrics: str | None, bootstrap_server: str,
 ) -> None:  # fmt: skip
     """Archive TOPIC... in tables at TARGET, and print a row for each commit.
 
@@ -110,7 +116,7 @@ def run_(
       odradek archive run flights --to s3://bucket/x --catalog-db archive.db
       odradek archive run t --to /archive --value-format json --fields "delay int"
     """
-    every_s = _seconds(every)
+    every_s, size = _seconds(every), _bytes(target_bytes)
     names = _table_names(topics, table)
     begin = _start(start)
     client = None if registry is None else registry_client(registry, registry_login_file, registry_ca)
@@ -122,13 +128,15 @@ def run_(
         reading = read_options(_reading(bootstrap_server, path), "archives")
         archivers: list[Archiver] = []
         for topic in topics:
-            options = ArchiveOptions(names[topic], fail_on_data_loss=not skip_lost, values=values[topic], **begin)
+            options = ArchiveOptions(
+                names[topic], fail_on_data_loss=not skip_lost, values=values[topic], target_bytes=size, **begin
+            )
             archivers.append(Archiver(catalog, topic, reading, options))
         with _metrics(archivers, metrics):
-            _run(archivers, None if once else every_s)
+            _run(archivers, None if once else every_s, max_lag)
 
 
-def _run(archivers: Sequence[Archiver], every_s: float | None) -> None:
+def _run(archivers: Sequence[Archiver], every_s: float | None, max_lag: int | None) -> None:
     """Archive once, or until SIGTERM."""
     stopped = threading.Event()
 
@@ -145,7 +153,14 @@ def _run(archivers: Sequence[Archiver], every_s: float | None) -> None:
             if every_s is None and not is_behind:
                 return
             if every_s is not None and not is_behind:
-                stopped.wait(max(every_s - (time.monotonic() - began), 0))
+                _wait(archivers, stopped, began + every_s, max_lag)
+
+
+def _wait(archivers: Sequence[Archiver], stopped: threading.Event, until: float, max_lag: int | None) -> None:
+    """Return when it is time for the next commit, or when a topic has too much that waits."""
+    while (left := until - time.monotonic()) > 0 and not stopped.wait(left if max_lag is None else min(left, _LOOK_S)):
+        if max_lag is not None and any(each.waiting() >= max_lag for each in archivers):
+            return
 
 
 def _archive(archiver: Archiver, rows: Rows) -> bool:
@@ -383,6 +398,13 @@ def _seconds(text: str) -> float:
     if not value.isdigit():
         raise click.UsageError(f"a time needs a number with a unit, as 60s or 5min, not {text!r}")
     return int(value) / 1000
+
+
+def _bytes(text: str) -> int:
+    value = parse_value("--target.bytes", text)
+    if not value.isdigit() or not int(value):
+        raise click.UsageError(f"--target-bytes needs a number with a unit, as 128MiB, not {text!r}")
+    return int(value)
 
 
 def _start(text: str) -> dict[str, int]:

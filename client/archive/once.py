@@ -10,6 +10,8 @@ head that it needs, so the table itself tells what became of it:
     the head is another one                     it can never be applied any more: Moved
     the catalog does not say within the time    CommitUncertain; what was written stays, and the next run decides
 
+A look at a table waits for a catalog that does not answer, for the same time.
+
 Promise: no data file and no manifest is deleted here, whatever the answers are.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,12 +22,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, OAuthError, RESTError, UnauthorizedError
 from pyiceberg.table import CommitTableResponse, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId
+from sqlalchemy.exc import OperationalError
 
 from ..errors import ClientError
 from . import ArchiveError
@@ -34,6 +38,13 @@ log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 60.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 2.0
+T = TypeVar("T")
+# Errors of a catalog that may pass, and those among them that will not.
+_WAITED_FOR = (OSError, RESTError, OperationalError)
+_DEFINITE = (
+    FileNotFoundError, PermissionError, NotADirectoryError,
+    BadRequestError, UnauthorizedError, ForbiddenError, OAuthError,
+)  # fmt: skip
 
 
 class Moved(ClientError, retriable=True):
@@ -42,6 +53,25 @@ class Moved(ClientError, retriable=True):
 
 class CommitUncertain(ArchiveError):
     """The catalog does not say what became of a commit. The files stay, and the next run reads it from the table."""
+
+
+def looked(
+    look: Callable[[], T],
+    timeout_s: float = COMMIT_TIMEOUT_S,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Return what a look at a catalog returns; look again where it does not answer. Raises what the last one raised."""
+    deadline, pause = clock() + timeout_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            return look()
+        except _WAITED_FOR as error:
+            if isinstance(error, _DEFINITE) or clock() + pause > deadline:
+                raise
+            log.warning("the catalog does not answer, and is asked again: %s: %s", type(error).__name__, error)
+        sleep(pause)
+        pause = min(2 * pause, _MAX_PAUSE_S)
 
 
 class Once:

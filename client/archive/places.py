@@ -15,10 +15,12 @@ from typing import Any
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from sqlalchemy import event
 
 from ..errors import InvalidOption
 from . import ArchiveError
 from .layout import LAYOUT_VERSION, PROPERTIES, SCHEMA, SPEC
+from .local_files import LocalFileIO, make_folder
 from .state import LAYOUT_KEY, TOPIC_KEY, TopicOf, check_topic
 
 CATALOG_FILE = "catalog.db"
@@ -50,8 +52,17 @@ def _loaded(name: str) -> Any:
 def _sqlite(file: Path, warehouse: str, *, create: bool) -> Any:
     if not create and not file.exists():
         raise ArchiveError(f"there is no archive at {warehouse}: {file} does not exist")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return SqlCatalog("odradek", uri=f"sqlite:///{file}", warehouse=warehouse)
+    make_folder(file.parent)
+    files = {"py-io-impl": f"{LocalFileIO.__module__}.{LocalFileIO.__name__}"} if warehouse.startswith("file:") else {}
+    catalog = SqlCatalog("odradek", uri=f"sqlite:///{file}", warehouse=warehouse, **files)
+    event.listen(catalog.engine, "connect", _force_commits)
+    catalog.engine.dispose()  # connections from before
+    return catalog
+
+
+def _force_commits(connection: Any, _: object) -> None:
+    """Have a commit on the disk once it is acknowledged. FULL leaves the end of its journal in memory."""
+    connection.execute("PRAGMA synchronous=EXTRA")
 
 
 def open_table(catalog: Any, name: tuple[str, ...]) -> Any:

@@ -25,7 +25,7 @@ from pyiceberg.transforms import DayTransform
 from ..errors import InvalidOption
 from . import ArchiveError
 from .layout import plain_arrow
-from .once import COMMIT_TIMEOUT_S, Moved, Once
+from .once import COMMIT_TIMEOUT_S, Moved, Once, looked
 from .row_files import Batch
 from .run import commit_files
 from .state import TOPIC_KEY, ancestors, in_summary
@@ -64,7 +64,7 @@ def open_rows(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None = 
     New columns are added, and narrower types get wider. Raises RowsRejected.
     """
     text = ".".join(name)
-    table = _opened(catalog, name, rows, day)
+    table = looked(lambda: _opened(catalog, name, rows, day))
     if TOPIC_KEY in table.metadata.properties:
         raise RowsRejected(f"{text} is the archive of a topic, which takes no other rows")
     spec = [(table.schema().find_column_name(each.source_id), each.transform) for each in table.spec().fields]
@@ -76,7 +76,7 @@ def open_rows(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None = 
     missing = [each.name for each in table.schema().fields if each.required and each.name not in rows.names]
     if missing:
         raise RowsRejected(f"{text} needs the column {missing[0]}, which the rows lack")
-    return _widened(catalog, table, rows), held
+    return looked(lambda: _widened(catalog, table, rows)), held
 
 
 def _opened(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None) -> Any:
@@ -150,7 +150,7 @@ def commit_rows(
     if batch is not None:
         entries[BATCH_KEY + batch.query_id] = json.dumps({"batch": batch.number, "commit": uuid.uuid4().hex})
     while True:
-        table = catalog.load_table(name)
+        table = looked(lambda: catalog.load_table(name), timeout_s)
         if batch is not None and _is_there(table.metadata, batch):
             return None
         try:

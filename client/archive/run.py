@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import IsolationLevel, ReadOptions
@@ -26,7 +26,8 @@ from ..errors import InvalidOption, KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import place_of, table_name
-from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
+from .local_files import LocalFileIO
+from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
 from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
@@ -34,6 +35,7 @@ from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
 from .typed import BAD, FORMATS, TypedValues, evolved, of_json, of_registry
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # A round that finds more than this ends early, so that a year's backlog comes in commits of this size.
 COMMIT_BYTES = 1 << 30
@@ -139,6 +141,8 @@ class Archiver:
         self.sequence_number = 0
         # Answers of the catalog that left the fate of a commit open.
         self.uncertain_answers = 0
+        # The state of the table after the last round.
+        self._reached: Mapping[int, int] = {}
         # Of all rounds, and of the last one.
         self._rows = self._bytes = self._lag = 0
 
@@ -150,6 +154,12 @@ class Archiver:
     def stop(self) -> None:
         """Have the round end with what it has read, which it commits."""
         self._is_stopped = True
+
+    def waiting(self) -> int:
+        """Return how many offsets have come since the last round, or were left by it. Raises KafkaError."""
+        places = [TopicPartition(self.topic, partition) for partition in self._reached]
+        last = self._brokers.retry(lambda: self._brokers.offsets(places, LATEST))
+        return sum(max(last[each] - self._reached[each.partition], 0) for each in places)
 
     def metrics(self) -> Iterator[Metric]:
         """Yield what this run has done, for a bridge to Prometheus. Other threads may ask."""
@@ -174,9 +184,10 @@ class Archiver:
     def _round(self, progress: Progress | None) -> Round:
         view = self._brokers.retry(self._view)
         topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
-        table = open_or_create(self._catalog, self.name, topic)
+        table = self._looked(lambda: open_or_create(self._catalog, self.name, topic))
         if self.options.values is not None:
-            table, self._typed = evolved(self._catalog, self.name, self._values(self.options.values))
+            values = self._values(self.options.values)
+            table, self._typed = self._looked(lambda: evolved(self._catalog, self.name, values))
         state = state_of(table)
         ranges = self._ranges(view, state)
         work = Work(sum(each.size for each in ranges))
@@ -184,9 +195,13 @@ class Archiver:
         work.offsets |= {each.partition: each.start for each in ranges if each.partition not in state.offsets}
         wanted = [each for each in ranges if each.size or each.start != state.offsets.get(each.partition)]
         self._read_all(table, wanted, state, work, progress)
+        self._reached = {**state.offsets, **work.offsets}
         if all(state.offsets.get(partition) == offset for partition, offset in work.offsets.items()):
             return Round(lag=work.total - work.done)
         return self._finished(table, topic, state, work)
+
+    def _looked(self, look: Callable[[], T]) -> T:
+        return looked(look, self.options.commit_timeout_s)
 
     def _finished(self, table: Any, topic: TopicOf, state: State, work: Work) -> Round:
         rows, size = sum(each.rows for each in work.files), sum(each.size_bytes for each in work.files)
@@ -296,7 +311,7 @@ class Archiver:
                 self.sequence_number = table.metadata.last_sequence_number
                 return True
             except Moved:
-                table = self._catalog.load_table(self.name)
+                table = self._looked(lambda: self._catalog.load_table(self.name))
                 check_topic(table.metadata, topic)
                 if state_of(table) != before:
                     log.info("another archiver of %s came first", self.topic)
@@ -309,6 +324,8 @@ class Archiver:
 
 def commit_files(table: Any, once: Once, paths: list[str], entries: Mapping[str, str]) -> None:
     """Append files to a table in one commit with entries, which are its state. Raises Moved, CommitUncertain."""
+    if isinstance(table.io, LocalFileIO):
+        table.io.sync_names(paths)
     table.catalog = once
     with OnceMade(table) as transaction:
         if entries:

@@ -15,16 +15,19 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow.fs
 import pyarrow.parquet
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
 
+from . import ArchiveError
 from .data_files import DataFile, files_of
 from .layout import arrow_schema, data_folder, projected
-from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
+from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
 from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .row_files import batch_of
 from .row_tables import last_batch
@@ -42,6 +45,8 @@ KEEP_MS, KEEP_SNAPSHOTS = 24 * 3_600_000, 10
 # Each compaction keeps two snapshots for so long, and each snapshot makes commits dearer.
 COMPACTS_EACH_MS = 3_600_000
 _PARQUET: Any = pyarrow.parquet
+# An expiry takes a second at most, and archivers commit less often.
+_ATTEMPTS = 10
 # Commits of a table from one upkeep to the next: an archiver may end after each of them.
 _COMMITS = 25
 
@@ -49,7 +54,7 @@ _COMMITS = 25
 def keep_up(archiver: Archiver) -> None:
     """Compact and expire after each so many commits of a table: between its commits, so that none conflicts."""
     if is_due(archiver.sequence_number):
-        metadata = archiver.catalog.load_table(archiver.name).metadata
+        metadata = looked(lambda: archiver.catalog.load_table(archiver.name)).metadata
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
             compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
@@ -69,7 +74,7 @@ def compact(
     timeout_s: float = COMMIT_TIMEOUT_S,
 ) -> int:  # fmt: skip
     """Replace small files by large ones, in one commit. Return how many are gone: 0 if another commit came first."""
-    table = catalog.load_table(name)
+    table = looked(lambda: catalog.load_table(name))
     state = state_of(table)
     groups = _bounded(_small(files_of(table), min_files, target_bytes))
     if not groups:
@@ -150,23 +155,46 @@ def expire(
     catalog: Any, name: tuple[str, ...], *, keep_ms: int = KEEP_MS, keep_snapshots: int = KEEP_SNAPSHOTS,
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> tuple[int, int]:  # fmt: skip
-    """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files."""
-    table = catalog.load_table(name)
-    _past(table)  # before anything goes, the state can be read
-    old = _old(table.metadata, now_ms() - keep_ms, keep_snapshots)
-    before = _metadata_files(table, old)
-    if old:
-        table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in old]).commit()
-        table = catalog.load_table(name)
+    """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files.
+
+    Archivers and other expiries may commit meanwhile: it begins again then. Raises ArchiveError where that goes on.
+    """
+    before: dict[str, Any] = {}
+    expired = 0
+    for _ in range(_ATTEMPTS):
+        table = looked(lambda: catalog.load_table(name))
+        _past(table)  # before anything goes, the state can be read
+        old = _old(table.metadata, now_ms() - keep_ms, keep_snapshots)
+        try:
+            before |= _metadata_files(table, old)
+            if old:
+                looked(partial(_expire, table, old))
+                table = looked(lambda: catalog.load_table(name))
+                expired += len(old)
+            return expired, _delete(table, before)
+        except (CommitFailedException, FileNotFoundError) as error:
+            log.warning("another commit to %s came before the expiry, which begins again: %s", ".".join(name), error)
+    raise ArchiveError(f"other commits to {'.'.join(name)} come first all the time, and nothing more is expired")
+
+
+def _expire(table: Any, old: Sequence[Any]) -> None:
+    table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in old]).commit()
+
+
+def _delete(table: Any, before: dict[str, Any]) -> int:
+    """Delete the files of expired snapshots that no other one names, and what is left over. Return how many."""
     left = _metadata_files(table, table.metadata.snapshots)
     gone = [each for each in before if each not in left]
     used = _named(table, left)
-    was_named = _named(table, {each: before[each] for each in gone})
+    was_named: set[str] = set()
+    for each in gone:
+        with suppress(FileNotFoundError):  # another expiry was faster
+            was_named |= _named(table, {each: before[each]})
     paths = {*(was_named - used), *gone, *_left_over(table, used)}
     for path in paths:
         with suppress(FileNotFoundError):
             table.io.delete(path)
-    return len(old), len(paths)
+    return len(paths)
 
 
 def _old(metadata: Any, before_ms: int, keep: int) -> list[Any]:

@@ -108,6 +108,31 @@ def test_sigterm_ends_a_running_archiver_whole(world: World, tmp_path: Path) -> 
     assert files[2].read_text() == "", "pipes stay clean"
 
 
+def test_many_offsets_that_wait_are_committed_before_it_is_time(world: World, tmp_path: Path) -> None:
+    world.fill("waiting", 2)
+    files = [tmp_path / name for name in ("stdin", "stdout", "stderr")]
+    files[0].write_bytes(b"")
+    words = ["archive", "run", "waiting", "--to", str(tmp_path / "archive"), "--every", "1h", "--max-lag", "3"]
+    process = start([*words, "--target-bytes", "1KiB", "-b", world.address], files)
+
+    def commits(number: int) -> list[str]:
+        deadline = time.monotonic() + 60
+        while not files[1].exists() or len(files[1].read_text().splitlines()) < number:
+            assert time.monotonic() < deadline, files[2].read_text()
+            time.sleep(0.05)
+        return [line.split("\t")[1] for line in files[1].read_text().splitlines()]
+
+    commits(1)
+    world.fill("waiting", 2, new=False)
+    world.fill("waiting", 1, new=False)
+    assert commits(2)[0] == "2" and sum(map(int, commits(2))) >= 5
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGTERM)
+    assert ended(process, files[2]) == 0, files[2].read_text()
+    wrong = run("archive", "run", "waiting", "--to", str(tmp_path / "archive"), "--target-bytes", "0")
+    assert wrong.exit_code == 2 and "--target-bytes needs a number" in wrong.output
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a directory that may not be written to")
 def test_a_place_that_cannot_be_used_is_said_in_one_line(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -14,6 +14,8 @@ from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 from odradek.tests.support.fakes.faulty_catalog import ANSWERS, KINDS, FaultyCatalog, compact
+from pyiceberg.exceptions import ForbiddenError, ServiceUnavailableError
+from sqlalchemy.exc import OperationalError
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +124,37 @@ class _Named:
 
 def test_every_kind_of_answer_is_an_answer_of_one_of_two_fates() -> None:
     assert {applied for applied, _ in ANSWERS.values()} == {True, False}
+
+
+class Away:
+    """A catalog that fails so many looks at tables, and does so in one way."""
+
+    def __init__(self, catalog: Any, looks: int, error: Exception) -> None:
+        self._catalog, self.looks, self._error = catalog, looks, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def load_table(self, name: Any) -> Any:
+        if self.looks:
+            self.looks -= 1
+            raise self._error
+        return self._catalog.load_table(name)
+
+
+def test_a_round_waits_for_a_catalog_that_does_not_answer(
+    world: World, catalog: Any, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.client.archive.once._FIRST_PAUSE_S", 0.001)
+    locked = OperationalError("select", {}, Exception("database is locked"))
+    for error in (ConnectionError("cut"), ServiceUnavailableError("503"), locked):
+        assert world.archiver(Away(catalog, 3, error), topic).round().lag == 0
+    assert offsets_in(table_of(catalog, world.archiver(catalog, topic))) == whole(1, 20)
+    away = Away(catalog, 3, ConnectionError("cut"))
+    with pytest.raises(ConnectionError):
+        world.archiver(away, topic, commit_timeout_s=0.0).round()
+    for error in (ForbiddenError("403"), FileNotFoundError("no metadata")):
+        refusing = Away(catalog, 3, error)
+        with pytest.raises(type(error)):
+            world.archiver(refusing, topic).round()
+        assert refusing.looks == 2, "nothing is asked again that will not change"

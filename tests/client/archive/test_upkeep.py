@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +12,14 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
-from odradek.client.archive import upkeep
+from odradek.client.archive import ArchiveError, upkeep
 from odradek.client.archive.check import check
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog, compact
 from pyiceberg import table as table_module
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Operation
 
 
@@ -165,3 +168,63 @@ def test_files_of_a_commit_that_is_under_way_stay(world: World, catalog: Any, tm
     assert world.archiver(faulty, "under-way").round().is_committed
     assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 2)
     assert len(data_files(tmp_path)) == 4
+
+
+class Beside:
+    """A catalog at which another program does something once a table is loaded."""
+
+    def __init__(self, catalog: Any, *doing: Callable[[], object]) -> None:
+        self._catalog, self._doing = catalog, list(doing)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def load_table(self, name: Any) -> Any:
+        table = self._catalog.load_table(name)
+        if self._doing:
+            self._doing.pop(0)()
+        return table
+
+
+def test_an_expiry_beside_archivers_and_others_begins_again(
+    world: World, catalog: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archiver = archived(world, catalog, "beside", 6)
+    real = catalog.commit_table
+
+    def archive() -> None:
+        world.fill("beside", 2, partitions=2, new=False)
+        assert archiver.round().is_committed
+
+    def lost(*request: Any, is_applied: bool = False) -> Any:
+        """Another commit comes first, or so a proxy says."""
+        monkeypatch.setattr(catalog, "commit_table", real)
+        if is_applied:
+            real(*request)
+        archive()
+        raise CommitFailedException("409")
+
+    beside = Beside(
+        catalog, lambda: upkeep.expire(catalog, archiver.name, keep_snapshots=2),
+        lambda: monkeypatch.setattr(catalog, "commit_table", lost),
+        lambda: monkeypatch.setattr(catalog, "commit_table", partial(lost, is_applied=True)),
+    )  # fmt: skip
+    upkeep.expire(beside, archiver.name, keep_snapshots=1)
+    assert caplog.text.count("came before the expiry, which begins again") == 3
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 8)
+    table = catalog.load_table(archiver.name)
+    assert len(table.metadata.snapshots) == 1
+    assert {f"file://{each}" for each in data_files(tmp_path)} == files_in(table)
+    manifests = {each.manifest_path for each in table.metadata.current_snapshot().manifests(table.io)}
+    assert {f"file://{each}" for each in tmp_path.rglob("*.avro")} == {
+        *manifests, table.metadata.current_snapshot().manifest_list,
+    }  # fmt: skip
+    archive()
+    monkeypatch.setattr(catalog, "commit_table", always)
+    with pytest.raises(ArchiveError, match="come first all the time"):
+        upkeep.expire(catalog, archiver.name, keep_snapshots=1)
+
+
+def always(*_: Any) -> None:
+    """Another commit comes first each time."""
+    raise CommitFailedException("409")
