@@ -21,69 +21,28 @@ from ..arrow.connection import IsolationLevel, ReadOptions
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
 from ..core.metrics import Metric
-from ..core.options import check_choice
-from ..errors import InvalidOption, KafkaError
+from ..errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import place_of, table_name
 from .local_files import LocalFileIO
-from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
-from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
+from .once import Moved, Once, OnceMade, looked
+from .options import ArchiveOptions
+from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
-from .typed import BAD, FORMATS, TypedValues, evolved, of_json, of_registry
+from .typed import TypedValues, evolved
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# A round that finds more than this ends early, so that a year's backlog comes in commits of this size.
-COMMIT_BYTES = 1 << 30
 # Called with the offsets of this round that are done, and all of them.
 Progress = Callable[[int, int], object]
 # Writes all files of ranges of a table, each from a state on, and returns those of each range.
 Write = Callable[
     [Any, Sequence[tuple[OffsetRange, int]], ReadOptions, TypedValues | None], Mapping[OffsetRange, Sequence[NewFile]]
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveOptions:
-    """What an archiver does, beside the reading of a topic."""
-
-    # Of the table, with its namespace; None: that of the topic's name.
-    table: tuple[str, ...] | None = None
-    # For a table without state: EARLIEST, LATEST, or an offset from 0 on. Later partitions begin at their first one.
-    start: int = EARLIEST
-    # Instead: the first record at or after this time.
-    start_ms: int | None = None
-    # Whether offsets that retention has removed before they were archived end the archiver.
-    fail_on_data_loss: bool = True
-    target_bytes: int = TARGET_BYTES
-    commit_bytes: int = COMMIT_BYTES
-    commit_timeout_s: float = COMMIT_TIMEOUT_S
-    # How values get types, as the schema is when it is called: once a round.
-    values: Callable[[], TypedValues] | None = None
-
-
-def values_by(
-    topic: str, value_format: str | None, fields: str | None = None, registry: Any = None, bad: str = "keep"
-) -> Callable[[], TypedValues] | None:
-    """Return how values get types, as ArchiveOptions take it; None where they stay bytes. Raises InvalidOption."""
-    if value_format is None:
-        if fields is not None or registry is not None or bad != "keep":
-            raise InvalidOption("fields, a registry, and what becomes of bad values need a format of values")
-        return None
-    check_choice("the format of values", value_format, FORMATS)
-    check_choice("what becomes of bad values", bad, BAD)
-    if value_format == "json":
-        if fields is None or registry is not None:
-            raise InvalidOption("values in json need fields, and no registry")
-        made = of_json(fields, bad)
-        return lambda: made
-    if fields is not None or registry is None:
-        raise InvalidOption(f"values in {value_format} need a registry, and no fields")
-    return lambda: of_registry(registry, topic, value_format, bad)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,9 @@ def archive(
     Raises ArchiveError, KafkaError, InvalidOption.
     """
     check_packages()
+    from ..archive.options import ArchiveOptions, values_by
     from ..archive.places import catalog_of
-    from ..archive.run import ArchiveOptions, Archiver, values_by
+    from ..archive.run import Archiver
     from ..archive.upkeep import keep_up
     from ..schemas import SchemaRegistry
 
