@@ -189,11 +189,11 @@ class Beside:
 def test_an_expiry_beside_archivers_and_others_begins_again(
     world: World, catalog: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archiver = archived(world, catalog, "beside", 6)
+    archiver = archived(world, catalog, "expired-beside", 6)
     real = catalog.commit_table
 
     def archive() -> None:
-        world.fill("beside", 2, partitions=2, new=False)
+        world.fill("expired-beside", 2, partitions=2, new=False)
         assert archiver.round().is_committed
 
     def lost(*request: Any, is_applied: bool = False) -> Any:
