@@ -9,12 +9,10 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-from odradek.tests import support
 from odradek.tests.support.brokers.process import BrokerProcess, java, javac
 from odradek.tests.support.clients.exactly_once import read_committed
 from odradek.tests.support.clients.others import create_topic, jars, require
 
-PROGRAM = Path(support.__path__[0]) / "WordCount.java"
 LINES = 40_000  # So many that the kill comes while they are counted.
 WORDS = 7
 WITHIN_S = 60.0
@@ -30,7 +28,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     folder = jars()
     if not (folder and any(folder.glob("kafka-streams-*.jar"))):
         pytest.skip("KAFKA_LIB has no jar of Kafka Streams")
-    command = [*java(javac(PROGRAM, tmp_path)), "WordCount"]
+    command = [*java(javac("WordCount", tmp_path)), "WordCount"]
     started: list[subprocess.Popen[bytes]] = []
 
     def run(address: str) -> subprocess.Popen[bytes]:

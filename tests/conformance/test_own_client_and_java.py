@@ -10,7 +10,6 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -30,7 +29,6 @@ from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess, java, javac
 from odradek.tests.support.clients.others import CODECS, require
 
-PROGRAM = Path(__file__).parents[1] / "support" / "Interop.java"
 COUNT, PARTITIONS = 60, 7
 SOURCES = (b"ours", b"java")
 WITHIN_S = 60
@@ -56,7 +54,7 @@ def either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs Interop."""
     require("javac")
-    return [*java(javac(PROGRAM, tmp_path_factory.mktemp("classes"))), "Interop"]
+    return [*java(javac("Interop", tmp_path_factory.mktemp("classes"))), "Interop"]
 
 
 @pytest.fixture(scope="module")

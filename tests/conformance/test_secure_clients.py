@@ -23,7 +23,6 @@ from odradek.tests.support.security.certificates import Certificates
 from odradek.tests.support.security.secure_kafka import PASSWORD, USER, SecureBroker
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-WALK = Path(__file__).parents[1] / "support" / "SecureWalk.java"
 # Groups that each client reads in: classic, and where it has them the new protocol and share groups.
 GROUPS = {"confluent-kafka": 2, "kafka-python": 1, "aiokafka": 1, "odradek.client": 3, "odradek.client.blocking": 3}
 
@@ -121,7 +120,7 @@ async def test_an_asyncio_client(broker: SecureBroker, client: str, mechanism: s
 def walk(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs SecureWalk."""
     require("javac")
-    return [*java(javac(WALK, tmp_path_factory.mktemp("classes"))), "SecureWalk"]
+    return [*java(javac("SecureWalk", tmp_path_factory.mktemp("classes"))), "SecureWalk"]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

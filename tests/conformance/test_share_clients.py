@@ -7,16 +7,15 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
-from odradek.client import ConfigResource, NewTopic
-from odradek.client.blocking import Admin, Producer
-from odradek.tests.support.brokers import process
-from odradek.tests.support.brokers.process import BrokerProcess, java, javac
+from odradek.client import Acl, ConfigResource, NewTopic, TopicPartition
+from odradek.client.blocking import Admin, Consumer, Producer
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess, broker_process, java, javac
 from odradek.tests.support.clients.kafka_tools import config_command
 from odradek.tests.support.clients.others import create_topic, require
 
@@ -90,7 +89,7 @@ def test_java_accepts_rejects_releases_and_renews_one_by_one(tmp_path: Path) -> 
     broker = BrokerProcess(tmp_path, group_share_min_record_lock_duration_ms=1_000).start()
     begin(broker.address, "jobs", 40, **{"share.record.lock.duration.ms": "1000"})
     (tmp_path / "classes").mkdir()
-    classes = javac(Path(process.__file__).with_name("ShareWorker.java"), tmp_path / "classes")
+    classes = javac("ShareWorker", tmp_path / "classes")
     command = [*java(classes), "ShareWorker", broker.address, "jobs", "jobs", "40"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -98,6 +97,93 @@ def test_java_accepts_rejects_releases_and_renews_one_by_one(tmp_path: Path) -> 
     assert delivered == {number: 2 if number % 4 == 2 else 1 for number in range(40)}
     assert lag(broker.address, "jobs") == 0
     broker.close()
+
+
+NAME, FLAG = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.group.enable"
+AUTO = "errors.deadletterqueue.auto.create.topics.enable"
+LETTERS = [*((number, "2", "Offset delivery count exceeded the threshold.") for number in range(2, 40, 4)),
+           *((number, "1", "Offset rejected by client.") for number in range(1, 40, 4))]  # fmt: skip
+# The topic of dead letters, its configs unless it is missing, and whether the broker may create it.
+QUEUES: dict[str, tuple[str, dict[str, str] | None, bool]] = {
+    "allowed": ("dlq.allowed", {FLAG: "true"}, False),
+    "created": ("dlq.created", None, True),
+    "missing": ("dlq.missing", None, False),
+    "not-allowed": ("dlq.not-allowed", {}, True),
+    "no-prefix": ("no-prefix.dlq", {FLAG: "true"}, True),
+    "compacted": ("dlq.compacted", {FLAG: "true", "cleanup.policy": "compact"}, True),
+    "denied": ("dlq.denied", {FLAG: "true"}, True),
+    "not-created": ("dlq.not-created", None, True),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Path]]:
+    """Yield a broker with an authorizer, and where its worker is. Whoever connects is the broker's principal, too."""
+    require("javac")
+    settings = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow_everyone_if_no_acl_found": "true",
+        "share_coordinator_state_topic_replication_factor": 1,
+        "share_coordinator_state_topic_min_isr": 1,
+    }
+    broker = broker_process(tmp_path_factory.mktemp("guarded"), **settings).start()
+    yield broker, javac("ShareWorker", tmp_path_factory.mktemp("classes"))
+    broker.close()
+
+
+@pytest.mark.parametrize("case", QUEUES)
+def test_what_becomes_of_the_dead_letters_of_javas_member(guarded: tuple[BrokerProcess, Path], case: str) -> None:
+    broker, classes = guarded
+    topic, configs, may_create = QUEUES[case]
+    with Admin(broker.address) as admin:
+        if configs is not None:
+            admin.create_topics([NewTopic(topic, 1, configs=configs)])
+        admin.alter_configs({ConfigResource.broker(1): {AUTO: str(may_create).lower()}})
+        denied = {"denied": "write", "not-created": "create"}.get(case)
+        if denied is not None:
+            admin.create_acls(Acl("User:ANONYMOUS", denied, "topic", topic, "deny"))
+    begin(broker.address, case, 40, **{"share.delivery.count.limit": "2", NAME: topic})
+    command = [*java(classes), "ShareWorker", broker.address, case, case, "40", "2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    delivered = Counter(int(line.split()[0]) for line in ended.stdout.splitlines())
+    assert delivered == {number: 2 if number % 4 == 2 else 1 for number in range(40)}
+    # Whatever becomes of them, nothing is left.
+    until(lambda: lag(broker.address, case) == 0)
+    found = letters(broker.address, topic, case)
+    assert found == (sorted(LETTERS) if case in ("allowed", "created") else [])
+    if not isinstance(broker, KafkaProcess):
+        told = [line for line in broker.log.read_text().splitlines() if f"dead letter in topic {topic}" in line]
+        assert bool(told) == (not found)
+        assert all(" ERROR " in line for line in told)
+
+
+def letters(address: str, topic: str, queue: str) -> list[tuple[int, str, str]]:
+    """Return number, delivery count and message of the dead letters of a queue, whose values are numbers."""
+    with Consumer(bootstrap_servers=address) as reader, Admin(address) as admin:
+        if topic not in admin.list_topics():
+            return []
+        numbers = {(each.partition, each.offset): int(each.value or b"") for each in records(reader, queue)}
+        headers = [
+            {name.removeprefix("__dlq.errors."): (value or b"").decode() for name, value in each.headers}
+            for each in records(reader, topic)
+        ]
+    return sorted(
+        (numbers[int(each["partition"]), int(each["offset"])], each["delivery.count"], each["message"])
+        for each in headers
+    )
+
+
+def records(reader: Consumer[Any, Any], topic: str) -> list[Any]:
+    """Return all records of a topic."""
+    places = [TopicPartition(topic, index) for index in reader.partitions_for(topic)]
+    reader.assign(places)
+    reader.seek_to_beginning(*places)
+    ends = reader.end_offsets(places)
+    found: list[Any] = []
+    while len(found) < sum(ends.values()):
+        found += [each for some in reader.getmany(timeout_ms=1_000).values() for each in some]
+    return found
 
 
 class Worker:

@@ -1,7 +1,7 @@
-// A member of a share group that says what became of each record: java -cp JARS ShareWorker HOST:PORT GROUP TOPIC COUNT
+// A member of a share group that says what became of each record: java -cp JARS ShareWorker HOST:PORT GROUP TOPIC COUNT [LIMIT]
 // The value of a record is a number N. By N % 4 it is accepted (0), rejected (1), released once and then accepted (2), or
-// renewed for longer than its lock and then accepted (3). Prints "N DELIVERY" for each delivery, and ends when COUNT
-// records are settled.
+// renewed for longer than its lock and then accepted (3). With the LIMIT of deliveries (2) is released each time, and (3)
+// is accepted at once. Prints "N DELIVERY" for each delivery, and ends when COUNT records are settled.
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,6 +21,7 @@ public class ShareWorker {
         Properties settings = new Properties();
         settings.putAll(Map.of("bootstrap.servers", words[0], "group.id", words[1], "share.acknowledgement.mode", "explicit"));
         int left = Integer.parseInt(words[3]);
+        int limit = words.length > 4 ? Integer.parseInt(words[4]) : 0;
         try (var consumer = new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(words[2]));
             while (left > 0) {
@@ -31,13 +32,13 @@ public class ShareWorker {
                     System.out.println(number + " " + delivery);
                     AcknowledgeType type = switch (number % 4) {
                         case 1 -> AcknowledgeType.REJECT;
-                        case 2 -> delivery == 1 ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT;
-                        case 3 -> AcknowledgeType.RENEW;
+                        case 2 -> delivery == 1 || limit > 0 ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT;
+                        case 3 -> limit > 0 ? AcknowledgeType.ACCEPT : AcknowledgeType.RENEW;
                         default -> AcknowledgeType.ACCEPT;
                     };
                     consumer.acknowledge(record, type);
                     if (type == AcknowledgeType.RENEW) kept.add(record);
-                    else if (type != AcknowledgeType.RELEASE) left--;
+                    else if (type != AcknowledgeType.RELEASE || delivery == limit) left--;
                 }
                 check(consumer);
                 for (int round = 1; round <= RENEWALS && !kept.isEmpty(); round++) {

@@ -202,8 +202,9 @@ def java(*folders: Path) -> list[str]:
     return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", path]
 
 
-def javac(source: Path, folder: Path) -> Path:
-    """Compile a Java program of the tests into `folder`, from which `java` can run it."""
+def javac(program: str, folder: Path) -> Path:
+    """Compile a Java program of tests/support into `folder`, from which `java` can run it."""
+    source = Path(__file__).parents[1] / f"{program}.java"
     subprocess.run(["javac", "-cp", f"{os.environ['KAFKA_LIB']}/*", "-d", str(folder), str(source)], check=True)
     return folder
 

@@ -59,7 +59,7 @@ def run(folder: Path, seed: int, plan: Plan) -> None:
     settings = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1_000}
     broker = broker_process(folder / "broker", **settings).start()
     if "java" in dict(plan.crowds):
-        javac(Path(crowd.__file__).with_name("GroupMember.java"), folder / "said")
+        javac("GroupMember", folder / "said")
     crowds = [
         Crowd(client, count, broker.address, folder / "said", plan.session_timeout_ms) for client, count in plan.crowds
     ]

@@ -93,7 +93,7 @@ def run(folder: Path, seed: int, clients: list[str] | None = None) -> dict[str, 
         Worker(name, index, seed, said, folder / f"worker-{index}-{name}.log") for index, name in enumerate(names)
     ]
     if "java" in names:
-        javac(Path(eos_worker.__file__).with_name("EosWorker.java"), folder)
+        javac("EosWorker", folder)
     try:
         create_topic(broker.address, "input", len(workers))
         create_topic(broker.address, "output", len(workers))

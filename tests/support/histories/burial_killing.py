@@ -1,7 +1,7 @@
 """Kills a broker (-9) at each step of a dead letter, by a seed: at which one, the broker is told when it starts.
 
 `run(folder, seed)`: a member rejects records until the broker has killed itself, the next broker goes on, and the last
-one is not killed. Then the group is at the end of the log, and each record is a dead letter, perhaps more than once.
+one is not killed. Then nothing is left, and each record is a dead letter, perhaps more than once.
 
 `python -m odradek.tests.support.histories.burial_killing STEP serve ...` is such a broker.
 """
@@ -94,18 +94,19 @@ class Run:
             async with await Raw.connect(self.broker.address) as raw:
                 member = ShareMember(raw, GROUP, "ann", topic_id)
                 assert (await member.fetch(0, max_records=0)).error_code == 0
-                while await self._start_offset(raw, topic_id) < RECORDS:
+                while await self._done(raw, topic_id) < RECORDS:
                     size = self.chance.randint(1, 4)
                     response = await member.fetch(max_wait_ms=20, max_records=size, share_acquire_mode=RECORD_LIMIT)
                     for first, last, _ in acquired(response):
                         answer = await member.acknowledge(0, (first, last, (REJECT,)))
                         assert answer.error_code == answer.responses[0].partitions[0].error_code == 0
 
-    async def _start_offset(self, raw: Raw, topic_id: bytes) -> int:
+    async def _done(self, raw: Raw, topic_id: bytes) -> int:
+        """Return how many records the state says are done with."""
         request = ReadShareGroupStateSummaryRequest(GROUP, [ReadStateSummaryData(topic_id, [PartitionData(0)])])
         answer = await raw.ask(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, request)
-        start_offset: int = answer.results[0].partitions[0].start_offset
-        return start_offset
+        state: Any = answer.results[0].partitions[0]
+        return state.start_offset + max(state.delivery_complete_count, 0)
 
     async def _check(self) -> None:
         place = TopicPartition("dlq.g", 0)
