@@ -191,7 +191,8 @@ _ROWS = (
     Option("share_acknowledgement_mode", Choice(("implicit", "explicit")), "implicit", "share",
         "`explicit`: the program says of each record what became of it; `implicit`: a poll accepts the records before"),
     Option("share_acquire_mode", Choice(("batch_optimized", "record_limit")), "batch_optimized", "share",
-        "`record_limit`: a fetch acquires no more than `max_poll_records`, and not whole batches"),
+        "`record_limit`: a fetch acquires no more than `max_poll_records`, and not whole batches. "
+        "`consume` always asks so, for what its tasks soon work on"),
     Option("acknowledgement_listener", Values("a function"), None, "share",
         "is told which records a leader has, or has not, taken as settled"),
     # Security.

@@ -37,6 +37,7 @@ from ..consumer.consumer_protocol import Place
 from ..errors import InvalidAcknowledgement
 from ..record import ShareRecord, TopicPartition, by_topic
 
+RECORD_LIMIT = 1
 _CLOSE_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
 
@@ -244,7 +245,7 @@ class ShareFetchOptions:
     fetch_max_bytes: int
     max_poll_records: int
     check_crcs: bool
-    # 0 batch_optimized, 1 record_limit.
+    # 0 batch_optimized, or RECORD_LIMIT.
     acquire_mode: int
 
 
@@ -271,8 +272,12 @@ class ShareSession:
 
     # -- Requests
 
-    def fetch(self, wanted: frozenset[Place], outcomes: Outcomes) -> ShareFetchRequest:
-        """Return a request for records of `wanted`, which must have all partitions of `outcomes`."""
+    def fetch(self, wanted: frozenset[Place], outcomes: Outcomes, limit: int | None = None) -> ShareFetchRequest:
+        """Return a request for records of `wanted`, which must have all partitions of `outcomes`.
+
+        With a `limit` no more are acquired, whatever the acquire mode is.
+        """
+        most = min(self._options.max_poll_records, limit or self._options.max_poll_records)
         named = wanted if not self.is_open else wanted - self._places | outcomes.keys()
         topics: dict[bytes, FetchTopic] = {}
         for topic_id, number in sorted(named):
@@ -287,9 +292,9 @@ class ShareSession:
             max_wait_ms=self._options.fetch_max_wait_ms,
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=self._options.fetch_max_bytes,
-            max_records=self._options.max_poll_records,
-            batch_size=self._options.max_poll_records,
-            share_acquire_mode=self._options.acquire_mode,
+            max_records=most,
+            batch_size=most,
+            share_acquire_mode=RECORD_LIMIT if limit else self._options.acquire_mode,
             topics=list(topics.values()),
             forgotten_topics_data=forgotten,
         )

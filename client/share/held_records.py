@@ -6,7 +6,8 @@
 
 While a record is open or pausing its lock is renewed when half of its time is over. One that a handler has for
 `max_poll_interval_ms` is renewed no more: its lock ends, and another member gets it. What was fetched and no worker has
-yet is renewed, too, unless all handlers last too long: each lock that ends is a delivery less.
+yet is renewed, too, unless all handlers last too long: each lock that ends is a delivery less. As many records are open
+as there are handlers, or as these have ended since the last look.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .session import Session
 
 _log = logging.getLogger(__name__)
 
-# How often locks, pauses and acknowledgements are looked at, at most.
+# How often locks, pauses, acknowledgements and the room for records are looked at, at most.
 _LOOK_MS = 100
 _Place = tuple[str, int, int]
 _Record = ShareRecord[Any, Any]
@@ -36,11 +37,17 @@ _Record = ShareRecord[Any, Any]
 class HeldRecords:
     """The open records of one consumer. It is both the source of workers and what they have in flight."""
 
-    def __init__(self, session: Session, options: WorkOptions, max_handler_ms: float) -> None:
+    def __init__(self, session: Session, options: WorkOptions, max_handler_ms: float, max_poll_records: int) -> None:
         self._session = session
         self._deliveries = session.deliveries
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._max_handler_ms = max_handler_ms
+        self._concurrency = self._room = options.concurrency
+        self._max_poll_records = max_poll_records
+        # How many handlers have ended since the keeper has looked.
+        self._ended = 0
+        # Set when there may be room again.
+        self._moved = asyncio.Event()
         # Each with the time until which it is renewed.
         self._open: dict[_Place, tuple[_Record, float]] = {}
         # Each with the time at which it is released.
@@ -60,9 +67,15 @@ class HeldRecords:
         return self
 
     async def records_in_flight(self, room: Callable[[], int]) -> Mapping[TopicPartition, list[_Record]]:
-        """Return records, `room()` at most, when there are some. One that cannot be deserialized is released."""
+        """Return records, `room()` at most, when there are some. One that cannot be deserialized is released.
+
+        What no handler will soon have stays with the group: another member may be free.
+        """
+        while len(self._open) >= self._room:
+            self._moved.clear()
+            await self._moved.wait()
         try:
-            records = await self._session.poll(room(), LONG_POLL_MS)
+            records = await self._session.poll(min(room(), self._room - len(self._open)), LONG_POLL_MS)
         except DeserializationFailed as error:
             _log.warning("consume: a record is released: %s", error)
             return {}
@@ -82,6 +95,8 @@ class HeldRecords:
 
     def finish(self, record: Any, now_ms: float) -> None:
         """Accept a record, unless its handler has said what becomes of it, or its lock has ended."""
+        self._ended += 1
+        self._moved.set()
         if self._open.pop(_place(record), None) is not None:
             self._settle(record, Acknowledgement.ACCEPT)
 
@@ -115,6 +130,9 @@ class HeldRecords:
         while True:
             await asyncio.sleep(_LOOK_MS / 1000)
             self._forget_lost()
+            self._room = max(self._concurrency, min(self._ended, self._max_poll_records))
+            self._ended = 0
+            self._moved.set()
             now_ms = monotonic_ms()
             for place, (record, release_ms) in list(self._pausing.items()):
                 if release_ms <= now_ms:

@@ -89,8 +89,8 @@ class ShareLeaders:
 
     # -- Fetches
 
-    def ask(self, assigned: Iterable[Place]) -> None:
-        """Have each leader asked for records that has no fetch in flight."""
+    def ask(self, assigned: Iterable[Place], limit: int | None = None) -> None:
+        """Have each leader asked for records that has no fetch in flight; for `limit` of all together, if any."""
         by_leader: dict[int, set[Place]] = {}
         now_ms = monotonic_ms()
         for place in assigned:
@@ -104,11 +104,12 @@ class ShareLeaders:
                 self._cluster.refresh_soon()
             else:
                 self._cluster.refresh_leader(partition)
+        each_limit = None if limit is None else -(-limit // max(len(by_leader), 1))
         for node_id, places in sorted(by_leader.items()):
             leader = self._leader(node_id)
             if not leader.asked:
                 leader.asked = True
-                self._spawn(self._fetch(node_id, leader, frozenset(places)), "share fetch")
+                self._spawn(self._fetch(node_id, leader, frozenset(places), each_limit), "share fetch")
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         """Run `work` as a task. If it breaks, the next poll raises why."""
@@ -129,7 +130,7 @@ class ShareLeaders:
             self._leaders[node_id] = _Leader(ShareSession(self._group_id, self._member_id, self._options))
         return self._leaders[node_id]
 
-    async def _fetch(self, node_id: int, leader: _Leader, places: frozenset[Place]) -> None:
+    async def _fetch(self, node_id: int, leader: _Leader, places: frozenset[Place], limit: int | None) -> None:
         try:
             async with leader.lock:
                 taken = self._deliveries.take_settled(node_id)
@@ -139,19 +140,24 @@ class ShareLeaders:
                     leader.carried = await self._tell(node_id, leader, taken)
                     self._report(leader.carried, taken)
                     taken = {}
-                await self._fetch_once(node_id, leader, places, taken)
+                await self._fetch_once(node_id, leader, places, taken, limit)
         finally:
             leader.asked = False
             self._wake()
 
     async def _fetch_once(
-        self, node_id: int, leader: _Leader, places: frozenset[Place], taken: Mapping[Source, Settled]
+        self,
+        node_id: int,
+        leader: _Leader,
+        places: frozenset[Place],
+        taken: Mapping[Source, Settled],
+        limit: int | None,
     ) -> None:
         session = leader.session
         results = self._stale(session, taken)
         told = places_of(taken, session.number, current=True) if session.is_open else {}
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
-        request = session.fetch(places, outcomes)
+        request = session.fetch(places, outcomes, limit)
         try:
             response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
             raise_error(response.error_code, response.error_message, "a share fetch failed")

@@ -175,7 +175,7 @@ class Session:
                     await missing.load()
                     continue
             self._raise_errors()
-            self.leaders.ask(self._membership.assigned)
+            self.leaders.ask(self._membership.assigned, limit if self.is_by_record else None)
             left_ms = _LOOK_AGAIN_MS if ends_ms is None else ends_ms - monotonic_ms()
             if left_ms <= 0:
                 await asyncio.sleep(0)  # a loop around getmany(timeout_ms=0) must let other tasks run

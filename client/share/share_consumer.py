@@ -41,13 +41,13 @@ from ..core.serialization import AS_BYTES, DeserializerOf, Deserializers, KeyT, 
 from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
 from ..record import ShareRecord, TopicPartition
-from .deliveries import Acknowledgement, ShareFetchOptions
+from .deliveries import RECORD_LIMIT, Acknowledgement, ShareFetchOptions
 from .held_records import HeldRecords
 from .leaders import AcknowledgementListener
 from .session import Session, ShareOptions, share_group_options
 
 Handler = Callable[[ShareRecord[Any, Any]], Awaitable[object]]
-_ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
+_ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": RECORD_LIMIT}
 
 
 class ShareConsumer(
@@ -198,14 +198,16 @@ class ShareConsumer(
 
         A record is accepted when its handler returns, unless the handler has accepted, released or rejected it. Where
         the handler raises, the record is released after a pause, which doubles with each delivery: the group delivers
-        it again, to any member, up to its limit. Locks are renewed while records wait, are handled or pause, at most
-        for `max_poll_interval_ms`: a record whose lock has ended is another member's. A record that cannot be
-        deserialized is released at once. At the end, what was polled is finished within `drain_timeout_ms`, and the
-        rest is released. Works with implicit and explicit acknowledgement. Raises InvalidOption, ConcurrentPoll, and
-        the error that ended the membership.
+        it again, to any member, up to its limit. As many records are held as the tasks soon work on, whatever
+        `share_acquire_mode` is: `concurrency`, or as many as they have done within a moment. Locks are renewed while
+        records wait, are handled or pause, at most for `max_poll_interval_ms`: a record whose lock has ended is another
+        member's. A record that cannot be deserialized is released at once. At the end, what was polled is finished
+        within `drain_timeout_ms`, and the rest is released. Works with implicit and explicit acknowledgement. Raises
+        InvalidOption, ConcurrentPoll, and the error that ended the membership.
         """
         options = WorkOptions(concurrency, False, 1, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
-        held = HeldRecords(self._running(), options, self._options.group.max_poll_interval_ms)
+        max_handler_ms = self._options.group.max_poll_interval_ms
+        held = HeldRecords(self._running(), options, max_handler_ms, self._options.fetch.max_poll_records)
         await self._run(Workers(handler, options, held, held.fail, _as_it_is), drain_on)
 
     def give_back(self, found: Mapping[TopicPartition, Sequence[ShareRecord[Any, Any]]]) -> None:

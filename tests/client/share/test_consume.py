@@ -221,12 +221,37 @@ async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeClu
             await consumer.drain()
 
         async with asyncio.timeout(20):
-            await consumer.consume(handle, **QUICK)
+            await consumer.consume(handle, concurrency=2, **QUICK)
     assert kinds(cluster)[1] == ACCEPT
 
 
-async def test_locks_are_renewed_of_what_was_fetched_and_no_worker_has(cluster: FakeCluster) -> None:
+async def test_what_no_handler_will_soon_have_stays_with_the_group(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_records, "_LOOK_MS", 100)
     cluster.share_group.lock_ms = 600
+    write(cluster.log("t"), 500)
+    held: list[int] = []
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            if record.offset in (0, 1):
+                async with asyncio.timeout(20):
+                    while min(cluster.share_group.renewed.count(each) for each in (0, 1)) < 2:
+                        await asyncio.sleep(0.01)
+                held.append(len(cluster.share_group.acquired))
+            if record.offset == 499:
+                await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, concurrency=2, **QUICK)
+    assert held[0] == 2
+    asked = [call.request.max_records for call in cluster.calls(ApiKey.SHARE_FETCH)]
+    assert asked[0] == 2 < max(asked) <= 500
+
+
+async def test_locks_are_renewed_of_what_was_fetched_and_no_worker_has(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms, cluster.share_group.gives_whole_batches = 600, True
     write(cluster.log("t"), 60)
     async with worker(cluster) as consumer:
 

@@ -48,6 +48,8 @@ class FakeShareGroup:
         self.settled: dict[tuple[Place, int], int] = {}
         self.renewed: list[int] = []
         self.may_renew = True
+        # As Kafka 4.1, which knows no limit of records.
+        self.gives_whole_batches = False
         self._reads: list[str] = []
         self._in_session: dict[int, set[Place]] = {}
 
@@ -124,7 +126,7 @@ class FakeShareGroup:
         for topic in call.request.forgotten_topics_data:
             name = self._wire.topic_name("", topic.topic_id)
             self._in_session[node] -= {(name, each) for each in topic.partitions}
-        room, found = call.request.max_records, 0
+        room, found = _MAX_BYTES if self.gives_whole_batches else call.request.max_records, 0
         for place in sorted(self._in_session[node]):
             data = fetch.PartitionData(partition_index=place[1], acknowledge_error_code=told.get(place, 0))
             log = self._wire.find(*place)

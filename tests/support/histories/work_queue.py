@@ -1,8 +1,10 @@
 """A work queue whose workers are killed (-9) at random: `run` returns how it ended.
 
 Each worker is a process of its own with `ShareConsumer.consume`, which writes down each job that it has done. Some jobs
-are rejected, some fail at every try, some at the first one. In the end every job was done or is dead, and each that is
-dead is in the topic of dead letters, with the cause that it must have.
+are rejected, some fail at every try, some at the first one, and some last longer than their lock. In the end every job
+was done or is dead, and each that is dead is in the topic of dead letters, with the cause that it must have.
+
+    python -m odradek.tests.support.histories.work_queue JOBS KILLS SEED    # prints how it ended
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -22,16 +25,21 @@ from odradek.tests.support.brokers.process import BrokerProcess
 
 PARTITIONS = 4
 DELIVERIES = 3
-# Of a hundred jobs so many are rejected, fail always, and fail once.
-REJECTED, FAILING, FLAKY = 2, 2, 10
+# Of a hundred jobs so many are rejected, fail always, fail once, and last longer than their lock.
+REJECTED, FAILING, FLAKY, LONG = 2, 2, 10, 1
+LOCK_MS, LONG_S = 1_000, 1.5
+# How often the queue is looked at.
+LOOK_S = 0.2
 CONFIGS = {
     "share.auto.offset.reset": "earliest",
     "share.delivery.count.limit": str(DELIVERIES),
     "errors.deadletterqueue.topic.name": "dlq.jobs",
     "errors.deadletterqueue.copy.record.enable": "true",
+    "share.record.lock.duration.ms": str(LOCK_MS),
 }
 # A worker that was killed has its partitions for the time of its session.
 QUICK = {
+    "group_share_min_record_lock_duration_ms": LOCK_MS,
     "group_share_min_heartbeat_interval_ms": 100,
     "group_share_heartbeat_interval_ms": 100,
     "group_share_min_session_timeout_ms": 3_000,
@@ -53,7 +61,7 @@ class Ended(NamedTuple):
 def kind_of(job: int) -> str:
     """Return what happens to a job."""
     at = job % 100
-    for kind, part in (("rejected", REJECTED), ("failing", FAILING), ("flaky", FLAKY)):
+    for kind, part in (("rejected", REJECTED), ("failing", FAILING), ("flaky", FLAKY), ("long", LONG)):
         if at < part:
             return kind
         at -= part
@@ -72,6 +80,7 @@ async def work(address: str, path: Path) -> None:
                 elif kind == "failing" or (kind == "flaky" and record.delivery_count == 1):
                     raise RuntimeError(kind)
                 else:
+                    await asyncio.sleep(LONG_S if kind == "long" else 0)
                     file.write(f"{int(record.value)}\n")
 
             await worker.consume(handle, concurrency=50, retry_backoff_ms=1, retry_backoff_max_ms=10)
@@ -99,7 +108,7 @@ class _Workers:
     async def start(self) -> None:
         path = self._folder / f"done-{len(self.paths)}"
         self.paths.append(path)
-        command = sys.executable, "-W", "ignore", "-m", __name__, self._address, str(path)
+        command = sys.executable, "-W", "ignore", "-m", __spec__.name, "work", self._address, str(path)
         quiet = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
         self._processes.append((process, path))
@@ -127,10 +136,10 @@ class _Workers:
             await self._kill(each)
 
 
-async def _run(broker: BrokerProcess, folder: Path, seed: int, jobs: int, workers: int, within_s: float) -> Ended:
+async def _run(
+    broker: BrokerProcess, folder: Path, seed: int, jobs: int, planned: int, workers: int, within_s: float
+) -> Ended:
     chance, kills, began_s = random.Random(seed), 0, time.monotonic()
-    # A worker takes a few seconds to start, and those of many jobs must have time to work.
-    pace = max(1.0, jobs / 20_000)
     await _prepare(broker.address, jobs)
     crew = _Workers(broker.address, folder)
     try:
@@ -138,11 +147,14 @@ async def _run(broker: BrokerProcess, folder: Path, seed: int, jobs: int, worker
             await crew.start()
         async with Admin(broker.address) as admin:
             while time.monotonic() < began_s + within_s:
-                await asyncio.sleep(pace * chance.uniform(0.5, 1.5))
-                offsets = await admin.list_share_group_offsets("workers")
-                if len(offsets) == PARTITIONS and all(each.lag == 0 for each in offsets.values()):
+                await asyncio.sleep(LOOK_S)
+                lags = [each.lag for each in (await admin.list_share_group_offsets("workers")).values()]
+                left = sum(jobs if lag is None else lag for lag in lags) if len(lags) == PARTITIONS else jobs
+                if not left:
                     break
-                if await crew.kill_one(chance):
+                # As far apart as the jobs that are done.
+                is_due = kills < planned and jobs - left >= jobs * (kills + chance.random()) / (planned + 1)
+                if is_due and await crew.kill_one(chance):
                     kills += 1
                     await crew.start()
     finally:
@@ -167,16 +179,20 @@ async def _dead(address: str) -> set[tuple[int, str]]:
     return found
 
 
-def run(folder: Path, seed: int, jobs: int, *, workers: int = 3, within_s: float = 60) -> Ended:
-    """Run one queue beside a broker of its own."""
+def run(folder: Path, seed: int, jobs: int, kills: int, *, workers: int = 4, within_s: float = 60) -> Ended:
+    """Run one queue beside a broker of its own, and kill so many workers."""
     broker = BrokerProcess(folder, **QUICK).start()
     try:
-        return asyncio.run(_run(broker, folder, seed, jobs, workers, within_s))
+        return asyncio.run(_run(broker, folder, seed, jobs, kills, workers, within_s))
     finally:
         broker.stop()
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(work(sys.argv[1], Path(sys.argv[2])))
-    os._exit(0)
+    if sys.argv[1] == "work":
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(work(sys.argv[2], Path(sys.argv[3])))
+        os._exit(0)
+    jobs, kills, seed = map(int, sys.argv[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        print(run(Path(folder), seed, jobs, kills, within_s=3_600))
