@@ -7,7 +7,7 @@
 While a record is open or pausing its lock is renewed when half of its time is over. One that a handler has for
 `max_poll_interval_ms` is renewed no more: its lock ends, and another member gets it. What was fetched and no worker has
 yet is renewed, too, unless all handlers last too long: each lock that ends is a delivery less. As many records are open
-as there are handlers, or as these have ended since the last look.
+as there are handlers, or as these do until the next look.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ class HeldRecords:
         self._deliveries = session.deliveries
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._max_handler_ms = max_handler_ms
-        self._concurrency = self._room = options.concurrency
         self._max_poll_records = max_poll_records
-        # How many handlers have ended since the keeper has looked.
-        self._ended = 0
+        self._concurrency = self._room = options.concurrency
+        # How many records were done since the last look, and how long there were any to do.
+        self._done = 0
+        self._busy_ms = 0.0
+        self._busy_from_ms = 0.0
         # Set when there may be room again.
         self._moved = asyncio.Event()
         # Each with the time until which it is renewed.
@@ -74,12 +76,17 @@ class HeldRecords:
         while len(self._open) >= self._room:
             self._moved.clear()
             await self._moved.wait()
+        left = self._room - len(self._open)
         try:
-            records = await self._session.poll(min(room(), self._room - len(self._open)), LONG_POLL_MS)
+            is_fast = self._room >= self._max_poll_records
+            records = await self._session.poll(min(room(), left), LONG_POLL_MS, None if is_fast else left)
         except DeserializationFailed as error:
             _log.warning("consume: a record is released: %s", error)
             return {}
-        renewed_until_ms = monotonic_ms() + self._max_handler_ms
+        now_ms = monotonic_ms()
+        renewed_until_ms = now_ms + self._max_handler_ms
+        if not self._open:
+            self._busy_from_ms = now_ms
         found: dict[TopicPartition, list[_Record]] = {}
         for record in records:
             place = _place(record)
@@ -95,10 +102,12 @@ class HeldRecords:
 
     def finish(self, record: Any, now_ms: float) -> None:
         """Accept a record, unless its handler has said what becomes of it, or its lock has ended."""
-        self._ended += 1
-        self._moved.set()
         if self._open.pop(_place(record), None) is not None:
             self._settle(record, Acknowledgement.ACCEPT)
+        self._done += 1
+        if not self._open:
+            self._busy_ms += now_ms - self._busy_from_ms
+        self._moved.set()
 
     def count(self) -> int:
         """Return how many records are open."""
@@ -130,10 +139,8 @@ class HeldRecords:
         while True:
             await asyncio.sleep(_LOOK_MS / 1000)
             self._forget_lost()
-            self._room = max(self._concurrency, min(self._ended, self._max_poll_records))
-            self._ended = 0
-            self._moved.set()
             now_ms = monotonic_ms()
+            self._look_for_room(now_ms)
             for place, (record, release_ms) in list(self._pausing.items()):
                 if release_ms <= now_ms:
                     del self._pausing[place]
@@ -141,6 +148,17 @@ class HeldRecords:
             # At once: until then a worker that dies has its jobs done again.
             self._session.leaders.tell_soon()
             self._renew_soon(now_ms)
+
+    def _look_for_room(self, now_ms: float) -> None:
+        """Have room for what the handlers do until the next look, but for one record each at least."""
+        if self._open:
+            self._busy_ms += now_ms - self._busy_from_ms
+            self._busy_from_ms = now_ms
+        if self._busy_ms or self._done:
+            soon = int(self._done * _LOOK_MS / max(self._busy_ms, 1.0))
+            self._room = max(self._concurrency, min(soon, self._max_poll_records))
+        self._done, self._busy_ms = 0, 0.0
+        self._moved.set()
 
     def _renew_soon(self, now_ms: float) -> None:
         """Begin to renew the locks of which half the time is over."""

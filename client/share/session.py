@@ -127,14 +127,17 @@ class Session:
 
     # -- Polls
 
-    async def poll(self, limit: int, timeout_ms: float | None) -> list[ShareRecord[Any, Any]]:
-        """Return up to `limit` records, none after `timeout_ms`. Raises what `ShareConsumer.getmany` raises."""
+    async def poll(self, limit: int, timeout_ms: float | None, room: int | None = None) -> list[ShareRecord[Any, Any]]:
+        """Return up to `limit` records, none after `timeout_ms`. Raises what `ShareConsumer.getmany` raises.
+
+        With `room` the leaders are asked for no more than so many, whole batches or not.
+        """
         if not self._topics:
             raise NotAssigned("there is nothing to read: subscribe() to topics")
         self._polls.begin()
         try:
             self._begin_poll()
-            return await self._wait_for(limit, timeout_ms)
+            return await self._wait_for(limit, timeout_ms, room)
         finally:
             self._polls.end()
 
@@ -162,7 +165,7 @@ class Session:
             raise InvalidAcknowledgement(f"{where}: accept, release, reject or renew it before the next poll")
         self.leaders.tell_if_due()
 
-    async def _wait_for(self, limit: int, timeout_ms: float | None) -> list[ShareRecord[Any, Any]]:
+    async def _wait_for(self, limit: int, timeout_ms: float | None, room: int | None) -> list[ShareRecord[Any, Any]]:
         ends_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
         while True:
             self._wake.clear()
@@ -175,7 +178,7 @@ class Session:
                     await missing.load()
                     continue
             self._raise_errors()
-            self.leaders.ask(self._membership.assigned, limit if self.is_by_record else None)
+            self.leaders.ask(self._membership.assigned, room)
             left_ms = _LOOK_AGAIN_MS if ends_ms is None else ends_ms - monotonic_ms()
             if left_ms <= 0:
                 await asyncio.sleep(0)  # a loop around getmany(timeout_ms=0) must let other tasks run

@@ -199,7 +199,7 @@ class ShareConsumer(
         A record is accepted when its handler returns, unless the handler has accepted, released or rejected it. Where
         the handler raises, the record is released after a pause, which doubles with each delivery: the group delivers
         it again, to any member, up to its limit. As many records are held as the tasks soon work on, whatever
-        `share_acquire_mode` is: `concurrency`, or as many as they have done within a moment. Locks are renewed while
+        `share_acquire_mode` is: `concurrency`, or as many as they do within a moment. Locks are renewed while
         records wait, are handled or pause, at most for `max_poll_interval_ms`: a record whose lock has ended is another
         member's. A record that cannot be deserialized is released at once. At the end, what was polled is finished
         within `drain_timeout_ms`, and the rest is released. Works with implicit and explicit acknowledgement. Raises
