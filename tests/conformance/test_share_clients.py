@@ -118,7 +118,7 @@ QUEUES: dict[str, tuple[str, dict[str, str] | None, bool]] = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Path]]:
-    """Yield a broker with an authorizer, and where its worker is. Whoever connects is the broker's principal, too."""
+    """Yield a broker with an authorizer, and where its worker is. Clients have its own principal."""
     require("javac")
     settings = {
         "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
