@@ -13,7 +13,9 @@ alone. Promise: a later start keeps the authority and the user.
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import secrets
 import socket
 from collections.abc import Generator, Mapping
@@ -33,6 +35,8 @@ MECHANISM = "SCRAM-SHA-512"
 _LISTENER = "SASL_SSL"
 _CHOSEN = ("listener.security.protocol.map", "sasl.enabled.mechanisms", "ssl.keystore.location", "zookeeper.connect")
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+_log = logging.getLogger(__name__)
 
 
 def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
@@ -161,6 +165,18 @@ def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:
     write_private(folder / "librdkafka.properties", librdkafka)
     # The last one, because its presence says that all is there.
     write_private(configs, java)
+
+
+def note_port(folder: Path, address: str) -> None:
+    """Tell clients which port the broker has taken, which was to be any (0)."""
+    port = address.rpartition(":")[2]
+    for path in (folder / "librdkafka.properties", folder / "client.properties"):
+        try:
+            old = path.read_text()
+            new = re.sub(r"^(bootstrap\.servers=.*:)\d+$", rf"\g<1>{port}", old, flags=re.MULTILINE)
+            write_text_private(path, new)
+        except OSError as error:
+            _log.warning("%s does not tell clients the port %s: %s", path, port, error.strerror)
 
 
 def folder_of(texts: Mapping[str, str]) -> Path:

@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +224,14 @@ def command(
     options = ("--log-format", log_format, "--log-level", log_level, *(f"--allow-host={each}" for each in allow_host))
     wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
     children = [_child(each, wanted[each], config, texts, options, secure=secure) for each in wanted]
-    _run(config, children, broker)
+    _run(config, children, broker, _port_noted(texts) if secure else None)
+
+
+def _port_noted(texts: Mapping[str, str]) -> Callable[[str], None] | None:
+    """Return what writes the port of a secure broker into the files of its clients; None where they know it."""
+    from .secure_start import folder_of, note_port
+
+    return partial(note_port, folder_of(texts)) if texts["listeners"].endswith(":0") else None
 
 
 def _check_ephemeral(texts: Mapping[str, str], *, secure: bool) -> None:
@@ -332,11 +340,18 @@ def _raise_file_limit() -> None:
         log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
 
 
-def _run(config: BrokerConfig, children: Sequence[Child], broker: Broker | None = None) -> None:
+def _run(
+    config: BrokerConfig,
+    children: Sequence[Child],
+    broker: Broker | None = None,
+    note_address: Callable[[str], None] | None = None,
+) -> None:
     from ..broker.log_dirs.data_dir import StartError
     from ..broker.server import serve
 
     def announce(address: str) -> None:
+        if note_address is not None:
+            note_address(address)
         notify(READY)
         say_ready(address)
         for child in children:

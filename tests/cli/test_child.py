@@ -111,6 +111,11 @@ def test_over_a_secure_broker_it_has_tls_and_the_first_user(tmp_path: Path) -> N
     with serving(tmp_path, "--secure", "--listen", "127.0.0.1:0") as running:
         url = running.wait_for(READY)[1]
         secrets = tmp_path / "data.secure"
+        assert running.process.stdout is not None
+        address = running.process.stdout.readline().split()[1]
+        for name in ("client.properties", "librdkafka.properties"):
+            assert f"bootstrap.servers={address}\n" in (secrets / name).read_text()
+            assert (secrets / name).stat().st_mode & 0o77 == 0
         login = (secrets / "registry.login").read_text().strip()
         assert (secrets / "registry.login").stat().st_mode & 0o77 == 0
         client = SchemaRegistry(url, login=login, ca_file=str(secrets / "ca.pem"))
