@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...storage.config import LogConfig
 from ...storage.errors import DiskError, StorageError, may_pass
 from ...storage.files import Disk
 from ...storage.segments import swap
@@ -77,7 +78,7 @@ class Cleaner:
         self._flusher = flusher
         self._threads = threads
         self._file_removal = file_removal
-        self._uncleanable: set[Partition] = set()
+        self._uncleanable: dict[Partition, LogConfig] = {}
         # What this round could not clean, for a reason that may pass.
         self._postponed: set[Partition] = set()
         self._round: asyncio.Task[None] | None = None
@@ -112,7 +113,8 @@ class Cleaner:
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that this broker holds no longer."""
-        self._uncleanable.difference_update(partitions)
+        for each in partitions:
+            self._uncleanable.pop(each, None)
 
     # -- Rounds
 
@@ -191,7 +193,9 @@ class Cleaner:
     def _look_at(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the segments of a partition that can be cleaned; None where the cleaner leaves it alone."""
         is_there = self._topics.get(topic.name) is topic and partition.is_online
-        if not is_there or partition in self._uncleanable or partition in self._postponed:
+        if not is_there or partition in self._postponed:
+            return None
+        if self._uncleanable.get(partition) is partition.log.config:
             return None
         from ...storage.compaction.plan import cleanable
 
@@ -287,8 +291,12 @@ class Cleaner:
 
     def _give_up(self, partition: Partition, error: Exception) -> None:
         passes = error.may_pass if isinstance(error, CompactionFailed) else may_pass(error)
-        (self._postponed if passes else self._uncleanable).add(partition)
-        until = "the next round" if passes else "a restart"
+        if passes:
+            self._postponed.add(partition)
+        elif partition.is_online:
+            # Its configs may be the reason: the most that its records may have, say.
+            self._uncleanable[partition] = partition.log.config
+        until = "the next round" if passes else "a restart, or a change of its configs"
         _log.error("%s-%d is not cleaned any more until %s: %s", partition.topic, partition.index, until, error)
 
 

@@ -236,6 +236,23 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
     assert not list(path.parent.glob("*.cleaned"))
 
 
+async def test_a_partition_with_a_record_that_is_too_large_is_cleaned_once_it_may_be_so_large(
+    broker: Broker, raw: Raw, clock: FakeClock
+) -> None:
+    await raw.create_topic("t", **COMPACTED, compression_type="gzip")
+    await fill(raw)
+    topic = broker.topics.get("t")
+    assert topic is not None
+    broker.topics.alter(topic, topic.record.configs | {"max.decompressed.message.bytes": "1"})
+    dirty = len(list(log_of(broker).iter_batches(0)))
+    for _ in range(2):
+        await round_of(broker, clock)
+        assert len(list(log_of(broker).iter_batches(0))) == dirty
+    broker.topics.alter(topic, topic.record.configs | {"max.decompressed.message.bytes": "1000"})
+    await round_of(broker, clock)
+    assert len(list(log_of(broker).iter_batches(0))) < dirty
+
+
 async def test_a_partition_goes_offline_whose_cleaned_segment_cannot_take_its_place(
     broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
