@@ -293,10 +293,10 @@ def _check_records(
     records: memoryview, header: BatchHeader, rules: ValidationRules, earliest_ms: int, latest_ms: int
 ) -> None:
     """Read every record. Raises BatchRejected with the first ones that the topic does not take."""
-    batch.check_record_sizes(records, header, rules.max_decompressed_bytes)
     code = ErrorCode.INVALID_RECORD
     faults: list[RecordFault] = []
-    for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):
+    sized = batch.iter_records(records, 0, header, check=False, most_record_bytes=rules.max_decompressed_bytes)
+    for index, record in enumerate(sized):
         timestamp_ms = record.timestamp_ms
         if rules.requires_keys and record.key is None:
             faults.append((index, "a record without a key in a compacted topic"))

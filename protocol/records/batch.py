@@ -32,7 +32,7 @@ from .errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-from .record import MIN_RECORD_BYTES, NO_SIZE_LIMIT, Record, check_sizes, encode_records, record_ends
+from .record import MIN_RECORD_BYTES, NO_SIZE_LIMIT, Record, encode_records, record_ends, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -434,23 +434,19 @@ def iter_records(
     header: BatchHeader | None = None,
     check: bool = True,
     limit: int = MAX_DECOMPRESSED_BYTES,
+    most_record_bytes: int = NO_SIZE_LIMIT,
 ) -> Iterator[Record]:
     """Return an iterator over the records of the batch at `position`; as `decode_batch`, a record at a time.
 
-    CRC and compression are dealt with in the call. An InvalidRecord comes up when the iteration is near it.
+    CRC and compression are dealt with in the call. An InvalidRecord comes up when the iteration is near it, and a
+    RecordTooLarge at a compressed record of more bytes than `most_record_bytes`.
     """
-    return decode_records(*_body(buffer, position, header or read_header(buffer, position), check, limit))
-
-
-def check_record_sizes(buffer: Buffer, header: BatchHeader, most_bytes: int, count: int | None = None) -> None:
-    """Raise RecordTooLarge where one of the first `count` records (all) of a compressed batch has more bytes.
-
-    The buffer begins with the batch. Raises RecordError too where the records cannot be read.
-    """
-    if most_bytes >= NO_SIZE_LIMIT or header.compression is Compression.NONE:
-        return
-    data = decompress(header.compression, memoryview(buffer)[HEADER_SIZE : header.size_bytes])
-    check_sizes(data, header.record_count if count is None else count, most_bytes)
+    header = header or read_header(buffer, position)
+    body = _body(buffer, position, header, check, limit)
+    records = decode_records(*body)
+    if most_record_bytes >= NO_SIZE_LIMIT or header.compression is Compression.NONE:
+        return records
+    return sized(records, body[0], most_record_bytes)
 
 
 def columns_of(buffer: Buffer, position: int, header: BatchHeader, check: bool = True) -> Columns:

@@ -16,7 +16,7 @@ from ...kernel import door
 from .errors import InvalidRecord, RecordTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -96,6 +96,21 @@ def record_ends(data: bytes | memoryview, position: int, count: int) -> list[int
     return ends
 
 
+def sized(records: Iterator[Record], data: bytes, most_bytes: int) -> Iterator[Record]:
+    """Yield the records that `data` holds. Raises RecordTooLarge at one with more bytes behind its length."""
+    position = 0
+    for record in records:
+        number, position = read_long_varint(data, position)
+        if number >> 1 > most_bytes:
+            raise _too_large(number >> 1, most_bytes)
+        position += number >> 1
+        yield record
+
+
+def _too_large(size: int, most_bytes: int) -> RecordTooLarge:
+    return RecordTooLarge(f"a record of {size} bytes: {most_bytes} is the most")
+
+
 def check_sizes(data: bytes, count: int, most_bytes: int) -> None:
     """Raise RecordTooLarge where one of the first `count` records has more bytes behind its length; InvalidRecord."""
     position = 0
@@ -103,7 +118,7 @@ def check_sizes(data: bytes, count: int, most_bytes: int) -> None:
         for _ in range(count):
             number, position = read_long_varint(data, position)
             if number >> 1 > most_bytes:
-                raise RecordTooLarge(f"a record of {number >> 1} bytes: {most_bytes} is the most")
+                raise _too_large(number >> 1, most_bytes)
             position += number >> 1
     except IndexError as error:
         raise InvalidRecord("the records end before the batch says") from error

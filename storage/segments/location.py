@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader, check_record_sizes, iter_records
+from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader, iter_records
 from ...protocol.records.errors import RecordError, RecordTooLarge
 from ..errors import CorruptBatch, UnreadableBatch
 from ..files import Disk, File, FileRange
@@ -217,11 +217,9 @@ def _first_record(
     """Return the first record of a batch that is neither earlier than the timestamp nor below the offset."""
     try:
         data = segment.read_batch(position, header)
-        for count, record in enumerate(iter_records(data, 0, header), 1):
+        for record in iter_records(data, 0, header, most_record_bytes=most_bytes):
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                check_record_sizes(data, header, most_bytes, count)
                 return record.timestamp_ms, record.offset, header.partition_leader_epoch
-        check_record_sizes(data, header, most_bytes)
     except RecordTooLarge:
         raise
     except RecordError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.configs.topic_config import TopicConfig
@@ -17,7 +19,7 @@ from odradek.broker.topics.validation import (
 )
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch, legacy
-from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.compression import Compression, decompress
 from odradek.protocol.records.record import Record
 from odradek.tests.support.clients.raw import Raw, batch_of
 
@@ -98,6 +100,20 @@ class TestTimestamps:
         assert prepare(batch_at(0), 9, asked, NOW_MS).records
         refused = rejection(memoryview(bytearray(batch_of(b"a", b"b"))), asked)
         assert (refused.code, len(refused.record_errors)) == (ErrorCode.INVALID_RECORD, 2)
+
+    def test_a_compressed_batch_is_decompressed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, times = rules(max_decompressed_message_bytes="100"), list[Compression]()
+
+        def counted(codec: Compression, *rest: Any) -> bytes:
+            times.append(codec)
+            return decompress(codec, *rest)
+
+        monkeypatch.setattr(batch, "decompress", counted)
+        assert prepare(batch_at(0, 0, compression=Compression.GZIP), 9, asked, NOW_MS).records
+        assert times == [Compression.GZIP]
+        large = [Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, b"k", b"v" * 200)]
+        data = memoryview(bytearray(batch.encode_batch(large, compression=Compression.GZIP)))
+        assert "a record of 20" in str(rejection(data, asked))
 
 
 class TestCompression:
