@@ -1,9 +1,14 @@
-"""Odradek: a Kafka broker, client and PySpark source in Python. Kept light: Spark executors import it."""
+"""Odradek: a Kafka broker, client and PySpark source in Python. Kept light: Spark executors import it.
+
+As a plugin of pytest it brings the fixtures of the test kit: `pytest_plugins = ["odradek"]`, or `pytest -p odradek`.
+PYTEST_DONT_REWRITE: it has no assertions of a test, and is imported as it is.
+"""
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
 __all__ = ["__version__"]
+pytest_plugins = ("odradek.testing.plugin",)
 
 # Not that of `typing`: its import takes longer than a health check does.
 TYPE_CHECKING = False

@@ -1,8 +1,8 @@
 """The fixtures of pytest: `kafka`, `kafka_module`, `kafka_session`, `kafka_topic`, `kafka_address`, `kafka_factory`,
 `kafka_clock`, `kafka_process`, `kafka_cluster`, `schema_registry`.
 
-pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
-fixture. A worker of pytest-xdist has a broker of its own.
+A project asks for them: `pytest_plugins = ["odradek"]`, or `pytest -p odradek`. This module imports nothing of Odradek
+before a test asks for a fixture. A worker of pytest-xdist has a broker of its own. PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _USED = pytest.StashKey[list[Any]]()
 class _AsInstalled:
     """Finds the modules of Odradek as Python does.
 
-    pytest rewrites the assertions of every module of a distribution that has a plugin, and compiles all of them anew
-    where its caches are missing.
+    pytest rewrites the assertions of every module below a plugin, and compiles all of them anew where its caches are
+    missing.
     """
 
     @staticmethod

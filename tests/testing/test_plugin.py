@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
 from odradek.testing import LocalKafka
-
-# An environment whose installation is older than the entry point gets the plugin by its name.
-HAS_ENTRY = any(each.value == "odradek.testing.plugin" for each in entry_points(group="pytest11"))
-PLUGIN = [] if HAS_ENTRY else ["-p", "odradek.testing.plugin"]
 
 PROJECT = """
 import pytest
@@ -72,7 +68,7 @@ def run(folder: Path, text: str, *options: str) -> str:
     """Run pytest in a folder, and return what it says."""
     (folder / "test_sample.py").write_text(text)
     without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
-    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *without, *PLUGIN, *options]
+    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *without, "-podradek", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
@@ -187,6 +183,35 @@ def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory:
         assert "kafka.fail needs a broker of its own" in said
         assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
+
+
+def test_nothing_is_there_before_a_project_asks(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    for listed in ("--fixtures", "--help", "--markers"):
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", listed]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "kafka" not in done.stdout and "simulat" not in done.stdout
+
+
+@pytest.mark.parametrize("asked", ["test module", "conftest", "option"])
+def test_a_project_asks_in_one_line(tmp_path: Path, asked: str) -> None:
+    line = 'pytest_plugins = ["odradek"]\n'
+    text = "def test_it(kafka):\n    assert kafka.topics() == []\n"
+    if asked == "conftest":
+        (tmp_path / "conftest.py").write_text(f"from odradek.testing import Record\n\n{line}")
+    (tmp_path / "test_it.py").write_text(f"{line}\n\n{text}" if asked == "test module" else text)
+    without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-W",
+        "error",
+        *without,
+        *(["-p", "odradek"] if asked == "option" else []),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_the_plugin_imports_nothing_before_a_fixture_is_used() -> None:

@@ -79,7 +79,7 @@ def run(installed: Path, folder: Path, planted: str = "", *options: str) -> str:
     # Other plugins take half a second to be imported.
     without = ("anyio", "hypothesispytest", "xdist", *([] if ASYNCIO in options else ["asyncio"]))
     command += [f"-pno:{plugin}" for plugin in without]
-    command += ["-rf", "--rootdir", str(folder / "project"), *options]
+    command += ["-p", "odradek", "-rf", "--rootdir", str(folder / "project"), *options]
     done = subprocess.run(command, cwd=folder / "project", env=environment, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
