@@ -65,8 +65,11 @@ bench: env  ## measure, beside a real Kafka where KAFKA_LIB names its jars
 bench-spark: env  ## the Spark source and sink beside Spark's own connector (SPARK_KAFKA_PYTHON, SPARK_KAFKA_JARS)
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
-conformance: env  ## librdkafka's own tests and Kafka's tools against a broker, as a table
-	@$(BIN)/python tests/conformance/run.py $(ARGS)
+# The packages of the recipes bring clients of their own, so they get an environment, with the tree as it is.
+conformance: env  ## librdkafka's own tests, Kafka's tools and the recipes against a broker, as a table
+	@test -x .cache/recipes/bin/python || $(PYTHON) -m venv .cache/recipes
+	@.cache/recipes/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,recipes]'
+	@ODRADEK_RECIPES=.cache/recipes/bin/python $(BIN)/python tests/conformance/run.py $(ARGS)
 
 wheel: $(BIN)/python  ## build the wheel into dist/
 	rm -rf dist
