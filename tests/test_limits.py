@@ -99,6 +99,7 @@ FIXED = {
     "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all share sessions": sessions.MAX_PARTITIONS,
     "records of a batch of dead letters": dead_letters.MAX_RECORDS,
+    "groups whose dead letters are counted": dead_letters.MAX_COUNTED_GROUPS,
     "batches of dead letters that are made and sent at a time": dead_letters.MAX_BATCHES,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
     "woken partitions that a waiting ShareFetch looks at at once": share_fetch.PARTITIONS_AT_ONCE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_topics import CreatableTopic
@@ -31,7 +32,9 @@ class RemoteDeadLetters:
         """`create` has the controller create a topic; None where a test plays it."""
         self._own_id = config.node_id
         self._view = view
-        self._peers = Peers(config, view, inter_broker, "dead-letters")
+        self._made: list[Peers] = []
+        self._idle: list[Peers] = []
+        self._make = partial(Peers, config, view, inter_broker, "dead-letters")
         self._own = OwnWire(ask_self)
         self._create = create
 
@@ -41,7 +44,16 @@ class RemoteDeadLetters:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index} has no leader now")
         if leader.id == self._own_id:
             return await self._own.produce(topic, index, request)
-        return await self._peers.to(leader).request(request, PRODUCE_VERSION, ProduceResponse, TIMEOUT_S)
+        # A connection has one request at a time: one that waits for replicas must not hold up other topics. There are
+        # as many as the writer sends batches at a time.
+        if not self._idle:
+            self._made.append(self._make())
+            self._idle.append(self._made[-1])
+        peers = self._idle.pop()
+        try:
+            return await peers.to(leader).request(request, PRODUCE_VERSION, ProduceResponse, TIMEOUT_S)
+        finally:
+            self._idle.append(peers)
 
     async def create(self, topic: CreatableTopic) -> None:
         if self._create is None:
@@ -50,4 +62,5 @@ class RemoteDeadLetters:
 
     def close(self) -> None:
         """Close the connections."""
-        self._peers.close()
+        for each in self._made:
+            each.close()

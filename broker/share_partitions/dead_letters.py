@@ -48,6 +48,8 @@ MAX_RECORDS = 1_000
 MAX_BYTES = 1 << 20
 # Each takes so many bytes, and as much of the originals.
 MAX_BATCHES = 20
+# A group may be deleted, and nobody says so here.
+MAX_COUNTED_GROUPS = 1_000
 _ALL = -1
 
 _log = logging.getLogger(__name__)
@@ -118,7 +120,7 @@ class DeadLetterWriter:
         disk: Disk,
         wire: DeadLetterWire,
     ) -> None:
-        # By group. It is bounded by the groups that name a topic of dead letters.
+        # By group, the one that was counted last at the end.
         self.counts: dict[str, Counts] = {}
         self._dead_letter_topics = DeadLetterTopics(config, topics, wire)
         self._topics = topics
@@ -272,7 +274,10 @@ class DeadLetterWriter:
             _log.error(text, group_id, count, where, topic, error)
 
     def _counts(self, group_id: str) -> Counts:
-        return self.counts.setdefault(group_id, Counts())
+        counts = self.counts[group_id] = self.counts.pop(group_id, None) or Counts()
+        if len(self.counts) > MAX_COUNTED_GROUPS:
+            del self.counts[next(iter(self.counts))]
+        return counts
 
     def close(self) -> None:
         """Write nothing more: the next leader finds in the state what is not written."""

@@ -545,3 +545,14 @@ async def test_the_broker_needs_rights_of_its_own(
         allow(broker, "broker", Operation.WRITE, ResourceType.TOPIC, "dlq.new")
         await reject(world, 3)
         assert told(written(world, "dlq.new"), "offset") == [("3",)]
+
+
+async def test_the_counts_of_the_group_that_had_none_for_longest_go(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_COUNTED_GROUPS", 1)
+    await with_queue(world)
+    writer = world.broker.services.share_leader.dead_letters
+    writer.counts["deleted"] = dead_letters.Counts()
+    await reject(world, 3, 4)
+    assert {group: each.records for group, each in writer.counts.items()} == {GROUP: 2}
