@@ -11,12 +11,14 @@ It listens on the same port after each restart.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from .errors import Unavailable
 from .own import OwnKafka
@@ -69,7 +71,7 @@ class KafkaProcess(OwnKafka):
 
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP): connections stay open, and nothing is answered until `resume`."""
-        self._running.send_signal(signal.SIGSTOP)
+        halt(self._running)
 
     def resume(self) -> None:
         """Let a paused process go on."""
@@ -129,6 +131,12 @@ class KafkaProcess(OwnKafka):
             for each in (process.stdin, process.stdout):
                 if each is not None:
                     each.close()
+
+
+def halt(process: subprocess.Popen[Any]) -> None:
+    """Stop a child in its tracks, and return when each of its threads stands: until then it may answer."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:

@@ -15,6 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from odradek.testing.process import halt
 from odradek.tests.support.brokers.lines import Lines
 
 READY_WITHIN_S = 20.0
@@ -96,7 +97,7 @@ class BrokerProcess:
     def pause(self) -> None:
         """SIGSTOP: the process stays, and answers nothing until `go_on`."""
         assert self._process, "not started"
-        self._process.send_signal(signal.SIGSTOP)
+        halt(self._process)
 
     def go_on(self) -> None:
         """Let a paused process go on."""

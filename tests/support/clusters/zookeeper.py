@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
+from odradek.testing.process import halt
 from odradek.tests.support.brokers.process import free_port
 from odradek.zookeeper.session import Session
 
@@ -110,7 +111,7 @@ class ZooKeeperProcess:
     def pause(self) -> None:
         """Stop the process without ending it."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        halt(self._process)
 
     def go_on(self) -> None:
         """Let a paused process go on."""
