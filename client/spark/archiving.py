@@ -13,14 +13,14 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions
 
-from ..archive import Archive, ArchiveError, check_packages
+from ..archive import Archive, ArchiveError, check_packages, errors_of_place
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
 from ..arrow.fetch import OffsetRange
@@ -28,6 +28,7 @@ from ..arrow.read_options import read_options
 from ..core.options import check_choice
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
+from .option_texts import value_of
 from .options import parse_options
 from .plan import divide
 
@@ -89,15 +90,15 @@ def archive(
     start = texts.pop("startingOffsets", "earliest")
     if start not in _STARTS:
         raise InvalidOption(f"startingOffsets of an archive is earliest or latest, not {start!r}")
-    lost, least = texts.pop("failOnDataLoss", "true").lower(), int(texts.pop("minPartitions", "0"))
+    least = value_of({"minpartitions": texts.pop("minPartitions", "1")}, "minPartitions", "source")
+    lost = texts.pop("failOnDataLoss", "true").lower()
     check_choice("failOnDataLoss", lost, ("true", "false"))
     name = None if at.table is None else tuple(at.table.split("."))
     schemas = SchemaRegistry(registry) if isinstance(registry, str) else registry
     values = values_by(topic, value_format, fields, schemas, bad)
     settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true", values=values)
-    catalog = catalog_of(at.target, at.catalog_db, create=True)
-    try:
-        reading = read_options(texts, "archives")
+    reading = read_options(texts, "archives")
+    with errors_of_place(), closing(catalog_of(at.target, at.catalog_db, create=True)) as catalog:
         archiver = Archiver(catalog, topic, reading, settings, partial(_written, spark, settings.target_bytes, least))
         while True:
             began = time.monotonic()
@@ -110,8 +111,6 @@ def archive(
                 continue
             if (stopped or threading.Event()).wait(max(every_s - (time.monotonic() - began), 0)):
                 return done
-    finally:
-        catalog.close()
 
 
 def _written(
@@ -201,10 +200,9 @@ def _files(spark: SparkSession, found: Any, *, has_headers: bool) -> DataFrame:
         if paths
         else spark.createDataFrame([], f"{schema}, headers {header}")
     )
-    column = functions.col
-    names = [column("key"), column("value"), functions.lit(found.topic).alias("topic"), column("partition"),
-             column("offset"), column("timestamp"), column("timestamp_type").alias("timestampType")]  # fmt: skip
+    # In SQL: where a program has both kinds of sessions, pyspark's functions are of one. A topic's name has no quotes.
+    names = ["key", "value", f"'{found.topic}' AS topic", "partition", "offset", "timestamp",
+             "timestamp_type AS timestampType"]  # fmt: skip
     if has_headers:
-        text = "transform(headers, each -> struct(each.key AS key, each.value AS value))"
-        names.append(functions.expr(text).alias("headers"))
-    return rows.select(*names)
+        names.append("transform(headers, each -> struct(each.key AS key, each.value AS value)) AS headers")
+    return rows.selectExpr(*names)

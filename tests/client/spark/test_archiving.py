@@ -95,12 +95,17 @@ def test_json_values_have_the_fields_that_are_given(spark: SparkSession, world: 
     assert found["value_"].null_count == 3 and found["_error"].null_count == 0
     world.fill("typed", 2, new=False)
     assert not archive(spark, "typed", str(tmp_path), bad="skip", **typed).rows
-    with pytest.raises(InvalidOption, match="values in json need fields"):
-        archive(spark, "typed", str(tmp_path), value_format="json", **options(world))
 
 
 def test_a_choice_that_is_none_is_rejected_before_anything_is_made(tmp_path: Path) -> None:
     nobody: Any = None
     with pytest.raises(InvalidOption, match="failOnDataLoss must be one of true, false, not 'no'"):
         archive(nobody, "flights", str(tmp_path / "archive"), failOnDataLoss="no")
+    with pytest.raises(InvalidOption, match="option 'minPartitions': 'many'"):
+        archive(nobody, "flights", str(tmp_path / "archive"), minPartitions="many")
+    with pytest.raises(InvalidOption, match="values in avro need a registry"):
+        archive(nobody, "flights", str(tmp_path / "archive"), value_format="avro")
     assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ArchiveError, match="the archive cannot be used"):
+        archive(nobody, "flights", str(tmp_path / "file"), **{"kafka.bootstrap.servers": "127.0.0.1:1"})
