@@ -67,6 +67,8 @@ class Log(ReadableLog):
         # The recovery point of the last checkpoint that was begun, and of the last one that is on disk.
         self._noted_point = 0
         self.point_on_disk = 0
+        # Where the log begins after a crash, at least.
+        self.start_on_disk = 0
         # A segment that a roll has closed at the recovery point, until a flush has forced its indexes to disk.
         self._index_due: Segment | None = None
         # The first offset of which a start has found that its record may be lost; None: all is there.
@@ -111,7 +113,7 @@ class Log(ReadableLog):
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
         log._take_losses(log_start_offset)
         log.recovery_point = log._noted_point = end if contents.report.clean else min(max(recovery_point, 0), end)
-        log.point_on_disk = log._noted_point
+        log.point_on_disk, log.start_on_disk = log._noted_point, log.log_start_offset
         if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
             # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
             log.flush()
@@ -473,7 +475,7 @@ class Log(ReadableLog):
         """
         self._check_writable()
         self._segments.retire_all(lambda: Segment.create(self.directory, offset, now_ms, self._disk))
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.log_start_offset = self.log_end_offset = self.recovery_point = self.start_on_disk = offset
         self._index_due = None
         self.epochs.truncate_from_end(0)
         self.producers = ProducerStates()

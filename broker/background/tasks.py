@@ -13,6 +13,7 @@ from ..log_dirs.log_dirs import LogDirs
 from ..threads import BackgroundWork, DiskThreads
 from ..timers import Timers
 from ..topics.flusher import Flusher
+from ..topics.partition import Partition
 from ..topics.topics import Topics
 from .cleaner import Cleaner
 from .file_removal import FileRemoval
@@ -43,6 +44,11 @@ class BackgroundTasks:
         self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
         self.read_ahead = ReadAhead(topics, threads)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
+
+    def delete_lastingly(self, partition: Partition, offset: int) -> None:
+        """Have a log begin at `offset`, in memory now and on disk soon."""
+        self.record_deletion.delete_records(partition, offset)
+        self.checkpoints.write_soon()
 
     def start(self) -> None:
         """Schedule the first round of each task."""

@@ -2,8 +2,9 @@
 
 Version 1 is as 0, 2 has tagged fields. -1 stands for the high watermark. The response waits until the new log start
 offsets are on disk, so that deleted records do not come back after a crash; Kafka writes them later. In a cluster it
-waits until every follower on a live broker begins there too, so that they do not come back with another leader. A
-follower that is too late: REQUEST_TIMED_OUT after the request's timeout.ms, though the leader has deleted the records.
+waits until every follower on a live broker begins there too, on disk, so that they do not come back with another
+leader, also where all have died. A follower that is too late: REQUEST_TIMED_OUT after the request's timeout.ms, though
+the leader has deleted the records.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class CheckpointWriter:
         self._take = take
         # Data directories with a checkpoint in the background under way.
         self._writing: set[Path] = set()
+        self._is_due = False
         # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
         self._current: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
@@ -61,6 +62,20 @@ class CheckpointWriter:
             write()
         finally:
             self._writing.discard(directory)
+
+    def write_soon(self) -> None:
+        """Write a checkpoint that has what changed by now, and what changes in the next moment."""
+        if not self._is_due:
+            self._is_due = True
+            self._timers.after(MIN_INTERVAL_MS, self._write_due)
+
+    def _write_due(self) -> None:
+        self._is_due = False
+        if self._writing:
+            # The one under way may not have it.
+            self.write_soon()
+        else:
+            self.write_in_background()
 
     async def write(self) -> None:
         """Return when the present log start offsets are on disk. StorageError if they cannot be written.

@@ -100,6 +100,8 @@ class OffsetCheckpoints:
             for key, log in logs.items():
                 log.point_on_disk = points[key]
             checkpoints.write_offsets(self._start_path, starts, self._disk)
+            for key, log in logs.items():
+                log.start_on_disk = starts[key]
             if cleaned != self._written_cleaner_offsets:
                 checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
                 self._written_cleaner_offsets = cleaned

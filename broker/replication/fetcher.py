@@ -94,7 +94,9 @@ class Following:
     def position(self) -> Position:
         """Return where the log ends, as the leader is to know it."""
         log = self.partition.log
-        return Position(log.log_end_offset, self.leader_epoch, log.epochs.latest, log.log_start_offset)
+        # Records that are deleted only in memory come back after a crash, and this broker may lead then.
+        start = min(log.start_on_disk, log.log_start_offset)
+        return Position(log.log_end_offset, self.leader_epoch, log.epochs.latest, start)
 
 
 class Fetcher:

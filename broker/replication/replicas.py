@@ -131,7 +131,7 @@ class Replicas:
             lambda: config.follower_replication_throttled_rate,
             lambda each: each.follower_replication_throttled_replicas,
         )
-        removed, delete = background.file_removal.remove_segments, background.record_deletion.delete_records
+        removed, delete = background.file_removal.remove_segments, background.delete_lastingly
         logs = self._logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
