@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from odradek.storage.retention import (
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.documents.page import begin, python_of
 
 NEVER = 2**63 - 1
 
@@ -141,6 +143,13 @@ def test_a_policy_is_named_by_its_import_path_or_by_a_short_name() -> None:
     assert policy_named("standard") is standard
     assert policy_named("time") is by_time
     assert policy_named("odradek.storage.retention:by_bytes") is by_bytes
+
+
+async def test_the_policy_of_the_page_keeps_the_last_hundred_segments() -> None:
+    page, names = Path(__file__).parents[2] / "docs" / "storage.md", dict[str, Any]()
+    ((line, code),) = python_of(page.read_text(encoding="utf-8"), {})
+    assert begin(code, names, "storage.md", line) is None
+    assert [names["policy"](facts([1] * count)) for count in (1, 100, 103)] == [0, 0, 30]
 
 
 @pytest.mark.parametrize(

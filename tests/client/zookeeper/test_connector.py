@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 from odradek.client import TopicPartition
@@ -11,10 +12,11 @@ from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachabl
 from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.tests.client.zookeeper.world import World, take
+from odradek.tests.client.zookeeper.world import WAIT_S, World, take
 from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clusters.members import member
 from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
+from odradek.tests.support.documents.page import run_blocks
 from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Create, Delete, children, read, write
 from odradek.zookeeper.session import Contact
@@ -192,6 +194,21 @@ async def test_what_cannot_be_is_refused(world: World) -> None:
         await connector.create_message_streams({"missing": 1})
         with pytest.raises(InvalidOption, match="once"):
             await connector.create_message_streams({"t": 1})
+
+
+async def test_the_consumer_of_the_page_reads_a_topic(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await world.raw.create_topic("flights", 2)
+    await world.send("flights", 0, "UA 1")
+    text = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    # The page waits for records for ever.
+    own = {
+        "127.0.0.1:2181/odradek": world.members.base.zookeeper_connect or "",
+        'group_id="old"': 'group_id="old", auto_offset_reset="earliest"',
+        "print(record.value)": "print(record.value)\n        break",
+    }
+    async with asyncio.timeout(WAIT_S):
+        assert await run_blocks("cluster.md", text, own) == 1
+    assert capsys.readouterr().out == "b'UA 1'\n"
 
 
 async def test_no_zookeeper_and_no_broker_are_named(ensemble: ZooKeeperProcess) -> None:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
-from odradek.client import Consumer, Producer
+from odradek.client import Producer
 from odradek.testing import Simulation, simulate
+from odradek.tests.support.documents.page import begin, python_of
 
-_DAY_S = 86_400
-
-
-async def _service(address: str) -> bytes | None:
-    async with Producer(address) as producer:
-        await producer.send_and_wait("orders", b"one")
-    over = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(_DAY_S, over.set_result, None)
-    await over
-    async with Consumer("orders", bootstrap_servers=address, auto_offset_reset="earliest") as consumer:
-        return (await consumer.getone()).value
+_PAGE = Path(__file__).parents[3] / "docs" / "simulation.md"
 
 
-def test_a_service_runs_in_virtual_time() -> None:
-    with simulate(7) as world:
-        assert world.run(_service(world.address), 2 * _DAY_S) == b"one"
-        assert world.now_s >= _DAY_S
+def test_the_page_runs_a_service_in_virtual_time_and_a_test() -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    for line, code in python_of(_PAGE.read_text(encoding="utf-8"), {}):
+        assert begin(code, names, "simulation.md", line) is None
+    assert names["world"].now_s >= 43_200
+    assert [mark.kwargs for mark in names["test_no_order_is_lost"].pytestmark] == [{"seeds": 20}]
+    with simulate(8) as world:
+        names["test_no_order_is_lost"](world)
 
 
 @pytest.mark.simulated(seeds=3, nodes=1)
