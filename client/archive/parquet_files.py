@@ -32,8 +32,10 @@ from .rows import TYPED
 
 DAY_FIELD = "timestamp_day"
 TARGET_BYTES = 128 << 20
-# Rows that wait, as Arrow: more of them make larger row groups, fewer less memory.
-PENDING_BYTES = 24 << 20
+# Rows that wait, as Arrow. Those of one day become a row group, which takes about its size once more as it is written.
+GROUP_BYTES = 8 << 20
+# Of all days: the less there may be, the smaller are the files of many days at a time.
+PENDING_BYTES = 16 << 20
 # What Arrow needs for a batch of few rows, beside their bytes.
 _PART_BYTES = 6 << 10
 _ROW_GROUP = 131_072
@@ -143,7 +145,7 @@ class PartitionFiles:
             day.pending_bytes += size
             day.pending_rows += len(part)
             self._pending_bytes += size
-            if day.pending_rows >= _ROW_GROUP:
+            if day.pending_rows >= _ROW_GROUP or day.pending_bytes >= GROUP_BYTES:
                 self._write(number, day)
         while self._pending_bytes > PENDING_BYTES:
             self._write(*max(self._days.items(), key=lambda each: each[1].pending_bytes))

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow as pa
+import pyarrow.parquet
 from odradek.client.archive import parquet_files
 from odradek.client.archive.layout import SCHEMA, arrow_schema
 from odradek.client.archive.parquet_files import PartitionFiles, TablePlace, _by_day
@@ -117,6 +118,19 @@ def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monk
         assert sum(day.writer is not None for day in files._days.values()) <= parquet_files.OPEN_FILES
     done = files.finish()
     assert sum(each.rows for each in done) == 4_000 and len({each.path for each in done}) == len(done)
+
+
+def test_rows_of_one_day_wait_no_longer_than_they_make_a_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_files, "GROUP_BYTES", 100_000)
+    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
+    for number in range(30):
+        for batch in [*making.feed(section(*[record(value=bytes(1_000))] * 10, base=10 * number)), *making.rest()]:
+            files.add(batch)
+        assert files._pending_bytes < 100_000
+    (done,) = files.finish()
+    assert pyarrow.parquet.read_metadata(done.path.removeprefix("file://")).num_row_groups > 2
 
 
 def test_a_late_record_of_a_batch_keeps_no_other_one_in_memory(tmp_path: Path) -> None:
