@@ -73,6 +73,10 @@ def open_rows(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None = 
         raise RowsRejected(f"{text} has partitions {table.spec()}: rows are written by day(COLUMN), or without any")
     if day not in (None, held):
         raise RowsRejected(f"{text} is not partitioned by day({day})")
+    held_names = {each.name.lower(): each.name for each in table.schema().fields}
+    other = next((each for each in rows.names if held_names.get(each.lower(), each) != each), None)
+    if other is not None:
+        raise RowsRejected(f"{text} has the column {held_names[other.lower()]}, and {other} is the same one in SQL")
     missing = [each.name for each in table.schema().fields if each.required and each.name not in rows.names]
     if missing:
         raise RowsRejected(f"{text} needs the column {missing[0]}, which the rows lack")

@@ -182,12 +182,12 @@ class _Table:
 
 
 def _arrow(schema: StructType) -> Any:
-    """Return the columns of rows as Arrow, all of which may be null. Raises ArchiveError."""
+    """Return the columns of rows as Arrow. All may be null: later rows may lack them. Raises ArchiveError."""
     from pyspark.errors import PySparkException
 
-    pyarrow, types = import_module("pyarrow"), import_module("pyspark.sql.pandas.types")
+    types = import_module("pyspark.sql.pandas.types")
     try:
-        return pyarrow.schema([each.with_nullable(True) for each in types.to_arrow_schema(schema, timezone="UTC")])
+        return types.to_arrow_schema(schema.toNullable(), timezone="UTC")
     except (PySparkException, ValueError) as error:
         raise ArchiveError(f"a column has a type that tables do not have: {error}") from error
 

@@ -159,6 +159,8 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(world: Worl
     open_rows(catalog, NAME, IDS)
     with pytest.raises(RowsRejected, match=r"do not fit air\.delays"):
         open_rows(catalog, NAME, pa.schema([("id", pa.string())]))
+    with pytest.raises(RowsRejected, match="has the column id, and ID is the same one in SQL"):
+        open_rows(catalog, NAME, pa.schema([("ID", pa.int64())]))
     table, _ = open_rows(catalog, NAME, IDS)
     required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     with pytest.raises(RowTypeError, match="the column id of the table has no nulls"):

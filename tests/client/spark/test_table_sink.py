@@ -19,12 +19,17 @@ from odradek.client.spark.columns import OptionError
 from odradek.client.spark.table_sink import TableSink
 from odradek.tests.support.clients.archive_world import data_files, files_in
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, YearMonthIntervalType
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
 ]
+
+
+ID = LongType()
+# A field of a row that Spark never has without a value.
+WHO = StructType([StructField("name", StringType(), False)])
 
 
 def loaded(place: Path, name: str = "air.delays") -> Any:
@@ -81,9 +86,12 @@ def test_each_batch_of_a_query_is_one_commit_also_when_it_is_played_again(spark:
 
 
 def test_options_modes_and_types_are_refused_by_name(tmp_path: Path) -> None:
-    def made(schema: str = "id bigint", *, overwrite: bool = False, is_stream: bool = True, **options: str) -> object:
+    def made(kind: DataType = ID, *, overwrite: bool = False, is_stream: bool = True, **options: str) -> object:
         given = {"to": str(tmp_path / "archive"), "table": "air.delays", **options}
-        sink, kind = TableSink({name: text for name, text in given.items() if text}), StructType.fromDDL(schema)
+        sink, kind = (
+            TableSink({name: text for name, text in given.items() if text}),
+            StructType([StructField("id", kind)]),
+        )
         return sink.streamWriter(kind, overwrite) if is_stream else sink.writer(kind, overwrite)
 
     with pytest.raises(OptionError, match="option 'outputMode': complete is not supported"):
@@ -95,7 +103,7 @@ def test_options_modes_and_types_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match=f"option '{name}'"):
             made(**{"strictOptions": "true", name: text})
     with pytest.raises(ArchiveError, match="a column has a type that tables do not have"):
-        made("id interval year")
+        made(YearMonthIntervalType())
     with pytest.raises(InvalidOption, match="needs a file for its catalog"):
         made(to="s3://bucket/x")
     with pytest.raises(OptionError, match="odradek-archive is for writes alone"):
@@ -106,7 +114,8 @@ def test_options_modes_and_types_are_refused_by_name(tmp_path: Path) -> None:
 def test_upkeep_that_fails_does_not_fail_a_batch_that_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = TableSink({"to": str(tmp_path), "table": "air.delays"}).writer(StructType.fromDDL("id bigint"), False)
+    columns = StructType([StructField("id", LongType(), False), StructField("who", WHO)])
+    writer = TableSink({"to": str(tmp_path), "table": "air.delays"}).writer(columns, False)
     monkeypatch.setattr(upkeep, "_COMMITS", 1)
     rows = [pa.RecordBatch.from_pydict({"id": [1, 2]})]
     messages = [writer.write(iter(rows)), None, writer.write(iter([]))]
@@ -115,5 +124,6 @@ def test_upkeep_that_fails_does_not_fail_a_batch_that_is_committed(
         writer.commit(messages)
     assert "the rows are in air.delays, but its old snapshots stay" in caplog.text
     assert [row["id"] for row in rows_of(tmp_path)] == [1, 2]
+    assert not any(each.required for each in loaded(tmp_path).schema().fields[1].field_type.fields), "rows may lack it"
     writer.commit([writer.write(iter([]))])
     assert len(loaded(tmp_path).metadata.snapshots) == 1
