@@ -4,7 +4,7 @@ The leader of a record's partition writes its dead letter, by an ordinary Produc
 dead letter's partition: the number of the record's partition, modulo the count of the topic's. It does so as the broker
 that it is to others (security/outgoing.py), so that ACLs count.
 
-What waits are ranges of offsets, in a queue for each partition that is written to. They are bounded by the records in
+What waits are offsets, in a queue for each partition that is written to. They are bounded by the records in
 flight (share.partition.max.record.locks), because dead letters that are not written stay in flight; Kafka's queue has
 no bound. Only the batch that is being sent has records: at most `MAX_RECORDS`, of `MAX_BYTES` or one alone, and
 `MAX_BATCHES` batches at a time.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -75,25 +75,13 @@ class _Burial:
 
     origin: Origin
     copies_records: bool
-    # In order of their offsets; those that are written go.
-    left: deque[DeadLetters]
+    # Each with its offset, in order; those that are written go.
+    left: deque[tuple[int, DeadLetters]]
     done: asyncio.Future[None]
 
-    def offsets(self) -> Iterator[tuple[int, DeadLetters]]:
-        """Yield what is left, offset by offset."""
-        for letters in self.left:
-            for offset in range(letters.first, letters.last + 1):
-                yield offset, letters
-
-    def advance(self, count: int) -> None:
-        """Note that so many are written."""
-        while count:
-            letters = self.left.popleft()
-            rest = letters.last - letters.first + 1 - count
-            if rest > 0:
-                self.left.appendleft(letters._replace(first=letters.first + count))
-            count = max(-rest, 0)
-        if not self.left and not self.done.done():
+    def end(self) -> None:
+        """Let who waits go on."""
+        if not self.done.done():
             self.done.set_result(None)
 
 
@@ -139,14 +127,12 @@ class DeadLetterWriter:
         """Write dead letters, in order of their offsets. It returns once they are written, or given up with a line."""
         origin = Origin(group_id, partition)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        burial = _Burial(origin, settings.copies_records, deque(letters), done)
+        left = deque((offset, each) for each in letters for offset in range(each.first, each.last + 1))
+        burial = _Burial(origin, settings.copies_records, left, done)
         counts = self._counts(group_id)
-        for each in letters:
-            size = each.last - each.first + 1
-            if each.is_rejected:
-                counts.rejected += size
-            else:
-                counts.delivered_too_often += size
+        rejected = sum(each.is_rejected for _, each in left)
+        counts.rejected += rejected
+        counts.delivered_too_often += len(left) - rejected
         try:
             topic = await tried_again(lambda: self._dead_letter_topics.find(settings.dead_letter_topic))
         except KafkaError as error:
@@ -210,7 +196,10 @@ class DeadLetterWriter:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else error.code
                 raise Rejected(code, error.message, [burial for burial, _ in batch.parts]) from error
         for burial, count in batch.parts:
-            burial.advance(count)
+            for _ in range(count):
+                burial.left.popleft()
+            if not burial.left:
+                burial.end()
             self._counts(burial.origin.group_id).records += count
 
     async def _batch(self, topic: Topic, queue: deque[_Burial]) -> _Batch:
@@ -218,10 +207,10 @@ class DeadLetterWriter:
         batch, limit = _Batch(), topic.config.max_message_bytes
         burials = [each for each in islice(queue, MAX_RECORDS) if not each.done.done()]
         # Those of one partition follow each other, so that the log is read once for all of them.
-        burials.sort(key=lambda each: (each.origin.place, each.left[0].first))
+        burials.sort(key=lambda each: (each.origin.place, each.left[0][0]))
         last: dict[tuple[str, int], int] = {}
         for each in burials:
-            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1].last)
+            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1][0])
         for burial in burials:
             if not burial.done.done() and not await self._add(burial, batch, limit, last[burial.origin.place]):
                 break
@@ -240,7 +229,7 @@ class DeadLetterWriter:
         now_ms, count = self._clock.now_ms(), 0
         partition = burial.origin.partition
         is_whole = True
-        for offset, letters in burial.offsets():
+        for offset, letters in burial.left:
             content = (None, None)
             if burial.copies_records:
                 content = await self._original(batch, partition, offset, last)
@@ -260,18 +249,18 @@ class DeadLetterWriter:
 
     def _give_up(self, burials: Sequence[_Burial], topic: str, error: KafkaError) -> None:
         """Say that dead letters are lost, a line for each partition that they come from."""
-        lost: dict[tuple[str, str, int], list[DeadLetters]] = {}
+        lost: dict[tuple[str, str, int], list[int]] = {}
         for burial in burials:
             source = burial.origin.partition
-            lost.setdefault((burial.origin.group_id, source.topic, source.index), []).extend(burial.left)
-            if not burial.done.done():
-                burial.done.set_result(None)
-        for (group_id, name, index), letters in lost.items():
-            count = sum(each.last - each.first + 1 for each in letters)
-            self._counts(group_id).lost += count
-            where = f"{name}-{index}, offsets {letters[0].first} to {letters[-1].last}"
+            lost.setdefault((burial.origin.group_id, source.topic, source.index), []).extend(
+                offset for offset, _ in burial.left
+            )
+            burial.end()
+        for (group_id, name, index), offsets in lost.items():
+            self._counts(group_id).lost += len(offsets)
+            where = f"{name}-{index}, offsets {offsets[0]} to {offsets[-1]}"
             text = "share group %s: %d records of %s are archived without a dead letter in topic %s: %s"
-            _log.error(text, group_id, count, where, topic, error)
+            _log.error(text, group_id, len(offsets), where, topic, error)
 
     def _counts(self, group_id: str) -> Counts:
         counts = self.counts[group_id] = self.counts.pop(group_id, None) or Counts()
