@@ -51,6 +51,10 @@ _ATTEMPTS = 10
 _COMMITS = 25
 
 
+class Overtaken(ArchiveError):
+    """Other commits came before an expiry again and again."""
+
+
 def keep_up(archiver: Archiver) -> None:
     """Compact and expire after each so many commits of a table: between its commits, so that none conflicts."""
     if is_due(archiver.sequence_number):
@@ -58,7 +62,10 @@ def keep_up(archiver: Archiver) -> None:
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
             compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
-        expire(archiver.catalog, archiver.name)
+        try:
+            expire(archiver.catalog, archiver.name)
+        except Overtaken as error:  # the next upkeep goes on
+            log.warning("%s", error.message)
 
 
 def is_due(sequence_number: int) -> bool:
@@ -157,7 +164,7 @@ def expire(
 ) -> tuple[int, int]:  # fmt: skip
     """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files.
 
-    Archivers and other expiries may commit meanwhile: it begins again then. Raises ArchiveError where that goes on.
+    Archivers and other expiries may commit meanwhile: it begins again then. Raises Overtaken where that goes on.
     """
     before: dict[str, Any] = {}
     expired = 0
@@ -174,7 +181,7 @@ def expire(
             return expired, _delete(table, before)
         except (CommitFailedException, FileNotFoundError) as error:
             log.warning("another commit to %s came before the expiry, which begins again: %s", ".".join(name), error)
-    raise ArchiveError(f"other commits to {'.'.join(name)} come first all the time, and nothing more is expired")
+    raise Overtaken(f"other commits to {'.'.join(name)} come first all the time, and nothing more is expired")
 
 
 def _expire(table: Any, old: Sequence[Any]) -> None:

@@ -223,6 +223,11 @@ def test_an_expiry_beside_archivers_and_others_begins_again(
     monkeypatch.setattr(catalog, "commit_table", always)
     with pytest.raises(ArchiveError, match="come first all the time"):
         upkeep.expire(catalog, archiver.name, keep_snapshots=1)
+    monkeypatch.setattr(upkeep, "_COMMITS", 1)
+    monkeypatch.setattr(upkeep, "COMPACTS_EACH_MS", 1 << 62)
+    monkeypatch.setattr(upkeep, "expire", partial(upkeep.expire, keep_snapshots=1))
+    upkeep.keep_up(archiver)
+    assert "nothing more is expired" in caplog.text, "the archiver goes on"
 
 
 def always(*_: Any) -> None:
