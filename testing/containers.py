@@ -63,6 +63,7 @@ class KafkaContainer:
         # Inside the container that there is not. `get_exposed_port` tells where clients connect.
         self.port = port
         self.listener_name = listener_name
+        self.kraft_enabled = False
         self.env: dict[str, str] = {}
         self.ports: dict[str, int | None] = {}
         self._warned: set[str] = set()
@@ -114,6 +115,7 @@ class KafkaContainer:
 
     def with_kraft(self) -> Self:
         """Return the container: the broker needs no ZooKeeper in any case."""
+        self.kraft_enabled = True
         return self
 
     def with_bind_ports(self, container: str | int, host: str | int | None = None) -> Self:

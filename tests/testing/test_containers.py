@@ -53,6 +53,7 @@ def test_one_whose_registry_does_not_start_leaves_no_broker() -> None:
 
 def test_a_container_starts_and_stops_and_starts_again() -> None:
     container = KafkaContainer(port=9099).with_kraft()
+    assert container.kraft_enabled and not KafkaContainer().kraft_enabled
     assert (container.status, container.port) == ("created", 9099)
     assert container.start() is container and container.start(timeout=60) is container
     assert container.get_wrapped_container().status == "running"
