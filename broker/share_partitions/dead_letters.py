@@ -251,10 +251,8 @@ class DeadLetterWriter:
         """Say that dead letters are lost, a line for each partition that they come from."""
         lost: dict[tuple[str, str, int], list[int]] = {}
         for burial in burials:
-            source = burial.origin.partition
-            lost.setdefault((burial.origin.group_id, source.topic, source.index), []).extend(
-                offset for offset, _ in burial.left
-            )
+            for offset, _ in burial.left:
+                lost.setdefault((burial.origin.group_id, *burial.origin.place), []).append(offset)
             burial.end()
         for (group_id, name, index), offsets in lost.items():
             self._counts(group_id).lost += len(offsets)
