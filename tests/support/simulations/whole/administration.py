@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from odradek.client import Admin, ConfigResource, NewTopic, Producer, QuotaEntity, TopicPartition
+from odradek.client import Acl, AclFilter, Admin, ConfigResource, NewTopic, Producer, QuotaEntity, TopicPartition
 from odradek.protocol.errors import KafkaError
 
 from .history import History
@@ -29,7 +29,16 @@ class Administrator(Load):
 
     async def _live(self) -> None:
         steps: list[Callable[[Admin], Awaitable[None]]]
-        steps = [self._create, self._create, self._delete, self._configure, self._trim, self._limit]
+        steps = [
+            self._create,
+            self._create,
+            self._delete,
+            self._configure,
+            self._trim,
+            self._limit,
+            self._allow,
+            self._deny,
+        ]
         if self.nodes > 1:
             steps += [self._move, self._move, self._elect]
         async with Admin(self.addresses, **_OPTIONS) as admin:
@@ -71,6 +80,20 @@ class Administrator(Load):
         rate = self.chance.choice((None, 20_000.0, 1e6))
         await admin.alter_client_quotas({QuotaEntity(client_id="plain1"): {"producer_byte_rate": rate}})
 
+    async def _allow(self, admin: Admin) -> None:
+        reader = f"User:reader{len(self.history.readers)}"
+        self.history.readers[reader] = None
+        await admin.create_acls(Acl(reader, "read", "topic", PLAIN))
+        self.history.readers[reader] = True
+
+    async def _deny(self, admin: Admin) -> None:
+        allowed = [reader for reader, may_read in self.history.readers.items() if may_read]
+        if allowed:
+            reader = self.chance.choice(allowed)
+            self.history.readers[reader] = None
+            await admin.delete_acls(AclFilter(reader))
+            self.history.readers[reader] = False
+
     async def _move(self, admin: Admin) -> None:
         brokers = self.chance.sample(range(1, self.nodes + 1), self.chance.choice((self.nodes - 1, self.nodes)))
         place = TopicPartition(self.chance.choice((PLAIN, WHOLE)), self.chance.randrange(PARTITIONS))
@@ -92,6 +115,10 @@ async def check_administration(history: History, addresses: str) -> AsyncIterato
                 await admin.list_offsets({TopicPartition(name, 0): -1})
             except KafkaError as error:
                 yield f"topic {name} is there, and does not serve: {error}"
+        readers = {each.principal for each in await admin.describe_acls()}
+        for reader, may_read in history.readers.items():
+            if may_read not in (None, reader in readers):
+                yield f"{reader} {'may read no more' if may_read else 'may still read'}"
         resource = ConfigResource.topic(PLAIN)
         found = (await admin.describe_configs([resource], names=[_CONFIG]))[resource][_CONFIG].value
         if history.config not in (None, found):

@@ -33,7 +33,7 @@ _OF_MACHINES = (*_LOSING, "slow fsync", "kill", "stop", "pause", "broken disk", 
 # How much longer an fsync takes where the disk is slow.
 _SLOW_FSYNC = 4_000.0
 # Half of the kills and power cuts come with the next write to such a file, if it comes soon.
-_MOMENTS = ("", ".log", "__transaction_state", "__consumer_offsets", "checkpoint", ".journal")
+_MOMENTS = ("", ".log", "__transaction_state", "__transaction_state", "__consumer_offsets", "checkpoint", ".journal")
 _SOON_S = 2.0
 # The files that a disk has no room for, or cannot write. "": all.
 _FILES = ("", "", ".log", ".index", ".timeindex", ".journal", ".snapshot", "checkpoint", ".tmp")

@@ -51,6 +51,8 @@ class History:
     accepted: set[tuple[Place, int]] = field(default_factory=set)
     # Topics that were created (True) or deleted (False). None: nobody knows.
     topics: dict[str, bool | None] = field(default_factory=dict)
+    # Who may read by an ACL that was created (True), or deleted (False). None: nobody knows.
+    readers: dict[str, bool | None] = field(default_factory=dict)
     # The config that was set last; None: nobody knows.
     config: str | None = None
     # Where the records of the topic that is trimmed begin and end, at least.

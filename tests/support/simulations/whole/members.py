@@ -31,8 +31,10 @@ _Offsets = dict[TopicPartition, int]
 class _Owner(RebalanceListener):
     """Takes down who has which partition at which epoch."""
 
-    def __init__(self, history: History, consumer: Consumer[bytes, bytes], tell: Callable[[str], None]) -> None:
-        self._history, self._consumer, self._tell = history, consumer, tell
+    def __init__(
+        self, history: History, consumer: Consumer[bytes, bytes], tell: Callable[[str], None], *, is_mixed: bool
+    ) -> None:
+        self._history, self._consumer, self._tell, self._is_mixed = history, consumer, tell, is_mixed
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
         try:
@@ -42,6 +44,9 @@ class _Owner(RebalanceListener):
             return
         self._history.counts["assignments"] += 1
         self._tell(f"has {sorted(each.partition for each in self._consumer.assignment())} at epoch {at.generation_id}")
+        if self._is_mixed:
+            # A group that is empty begins with other epochs when it becomes one of the other kind.
+            return
         for place in self._consumer.assignment():
             key = (place.topic, place.partition), at.generation_id
             # A static member that comes back has what it had.
@@ -56,6 +61,7 @@ class Member(Load):
 
     async def run(self) -> None:
         self.is_static = self.chance.random() < 0.3
+        self.has_pattern = self.chance.random() < 0.3
         self._requests = Requests(self.addresses, self.name, self.chance)
         await self.until_over(self._consume)
 
@@ -73,7 +79,11 @@ class Member(Load):
         # The last commit of each epoch.
         before: dict[int, _Offsets] = {}
         async with Consumer(bootstrap_servers=self.addresses, group_id=GROUP, **options) as consumer:
-            consumer.subscribe(PLAIN, listener=_Owner(self.history, consumer, partial(self.world.tell, self.name)))
+            owner = _Owner(self.history, consumer, partial(self.world.tell, self.name), is_mixed=protocol == "mixed")
+            if self.has_pattern:
+                consumer.subscribe(pattern=PLAIN, listener=owner)
+            else:
+                consumer.subscribe(PLAIN, listener=owner)
             ends_s = self.world.now_s + self.chance.uniform(1, 12)
             while not self.is_over and self.world.now_s < ends_s:
                 found = await consumer.getmany(timeout_ms=500)

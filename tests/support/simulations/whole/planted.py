@@ -15,7 +15,7 @@ from typing import Any
 from odradek.broker.cluster.controller import election
 from odradek.broker.cluster.member import Member
 from odradek.broker.coordination.classic import guards
-from odradek.broker.coordination.consumer import offsets
+from odradek.broker.coordination.consumer import departure, heartbeat, offsets, regexes
 from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.transactions import markers
 from odradek.broker.replication.follower_log import FollowerLog
@@ -131,6 +131,25 @@ PLANTS = (
         "a consumer group takes commits of an earlier epoch",
         1,
         (Change(offsets, "commit_error", "event.generation == member.current.epoch or", "True or"),),
+    ),
+    Plant(
+        "a static member that has gone keeps its partitions",
+        1,
+        (
+            Change(
+                departure, "_fence", "member is None:", "member is None or (member.said and member.said.instance_id):"
+            ),
+        ),
+    ),
+    Plant(
+        "a member goes on with an earlier epoch and what it has given up",
+        1,
+        (Change(heartbeat, "_check_epoch", "if not answer_was_lost:", "if False:"),),
+    ),
+    Plant(
+        "a regular expression is forgotten with the last but one member that has it",
+        1,
+        (Change(regexes, "unused_without", "left[regex] <= 0", "left[regex] <= 1"),),
     ),
     Plant(
         "an aborted transaction is not in the index",

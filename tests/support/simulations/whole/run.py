@@ -37,6 +37,12 @@ _PATIENCE = {
     for least in ("min.", "")
     for name, value in (("session.timeout.ms", "8000"), ("heartbeat.interval.ms", "1500"))
 } | {f"group.share.{least}record.lock.duration.ms": LOCK_MS for least in ("min.", "")}
+# ACLs come and go; everybody in the world may do everything.
+_ACCESS = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "log.retention.check.interval.ms": "1000",
+}
 # So much of the time line a report has.
 _STORY_LINES = 60
 
@@ -92,7 +98,9 @@ class Run:
         chance = self.world.random("run")
         self._forces = chance.random() < (0.7 if nodes == 1 else 0.4)
         configs = {"log.flush.interval.messages": "1"} if self._forces else {}
-        configs |= _PATIENCE
+        configs |= _PATIENCE | _ACCESS
+        # What the topic that is trimmed keeps; its first records go also where nobody deletes them.
+        self._retention = {"retention.ms": chance.choice(("2000", "600000")), "segment.ms": "1000"}
         if chance.random() < 0.3:
             configs |= {"log.roll.ms": "3000", "log.index.interval.bytes": "512"}
         self.cluster = Cluster(self.world, nodes, configs)
@@ -163,8 +171,9 @@ class Run:
     async def _create(self) -> None:
         while not is_whole(self.cluster):
             await asyncio.sleep(0.05)
+        trimmed = NewTopic(TRIMMED, 1, configs=self._retention)
         async with Admin(self.cluster.addresses) as admin:
-            await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS), NewTopic(TRIMMED, 1)])
+            await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS), trimmed])
             await begin(admin)
 
     def _start_load(self) -> None:
@@ -222,6 +231,12 @@ class Run:
                 await producer.send(WHOLE, b"proof", partition=index)
         async with Admin(self.cluster.addresses) as admin:
             await admin.create_topics([NewTopic("another", 1)])
+        # Members of the group that have gone have left their partitions.
+        options: dict[str, Any] = {"group_id": GROUP, "enable_auto_commit": False}
+        async with Consumer(bootstrap_servers=self.cluster.addresses, **options) as consumer:
+            consumer.subscribe(pattern=PLAIN)
+            while len(consumer.assignment()) < PARTITIONS:
+                await consumer.getmany(timeout_ms=500)
 
     async def _judge(self) -> None:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
