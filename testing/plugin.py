@@ -40,7 +40,7 @@ _LASTING = ("kafka_module", "kafka_session")
 _USED = pytest.StashKey[list[Any]]()
 
 
-class _AsInstalled:
+class AsInstalled:
     """Finds the modules of Odradek as Python does.
 
     pytest rewrites the assertions of every module below a plugin, and compiles all of them anew where its caches are
@@ -57,7 +57,8 @@ class _AsInstalled:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options. pytest calls this as soon as the plugin is there."""
-    sys.meta_path.insert(0, _AsInstalled)
+    if AsInstalled not in sys.meta_path:
+        sys.meta_path.insert(0, AsInstalled)
     group = parser.getgroup("kafka", "Kafka (odradek)")
     group.addoption(
         "--kafka-address",
@@ -99,8 +100,8 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
 
 def pytest_unconfigure() -> None:
     """Import as before."""
-    if _AsInstalled in sys.meta_path:
-        sys.meta_path.remove(_AsInstalled)
+    if AsInstalled in sys.meta_path:
+        sys.meta_path.remove(AsInstalled)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.testing import LocalKafka
+from odradek.testing import LocalKafka, plugin
+from odradek.testing.unasked import FIXTURES
 
 PROJECT = """
 import pytest
@@ -64,11 +65,14 @@ def test_fails(kafka):
 """
 
 
+# Other plugins take half a second to be imported, and some warn.
+WITHOUT = [f"-pno:{each}" for each in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
+
+
 def run(folder: Path, text: str, *options: str) -> str:
     """Run pytest in a folder, and return what it says."""
     (folder / "test_sample.py").write_text(text)
-    without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
-    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *without, "-podradek", *options]
+    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *WITHOUT, "-podradek", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
@@ -200,18 +204,65 @@ def test_a_project_asks_in_one_line(tmp_path: Path, asked: str) -> None:
     if asked == "conftest":
         (tmp_path / "conftest.py").write_text(f"from odradek.testing import Record\n\n{line}")
     (tmp_path / "test_it.py").write_text(f"{line}\n\n{text}" if asked == "test module" else text)
-    without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
     command = [
         sys.executable,
         "-m",
         "pytest",
         "-W",
         "error",
-        *without,
+        *WITHOUT,
         *(["-p", "odradek"] if asked == "option" else []),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "1 passed" in done.stdout, done.stdout
+
+
+UNASKED = {
+    "parameter": {"test_it.py": "def test_it(kafka):\n    assert kafka.topics() == []\n"},
+    "a fixture's": {
+        "conftest.py": "import pytest\n\n@pytest.fixture\ndef mine(tmp_path, kafka):\n    return kafka\n",
+        "test_it.py": "def test_it(mine):\n    assert mine.topics() == []\n",
+    },
+    "text": {"test_it.py": "def test_it(request):\n    assert request.getfixturevalue('kafka').topics() == []\n"},
+}
+
+
+@pytest.mark.parametrize("files", UNASKED.values(), ids=UNASKED)
+def test_a_project_that_does_not_ask_is_told_to(tmp_path: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    said = unasked(tmp_path)
+    assert "1 passed" in said
+    assert 'write pytest_plugins = ["odradek"] in conftest.py' in said
+    assert "1 passed" not in unasked(tmp_path, "-p", "no:odradek")
+
+
+def test_a_fixture_of_the_project_brings_nothing(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef kafka():\n    return 7\n")
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(kafka, pytestconfig):\n    assert kafka == 7\n"
+        "    assert not pytestconfig.pluginmanager.has_plugin('odradek.testing.plugin')\n"
+    )
+    said = unasked(tmp_path)
+    assert "1 passed" in said and "odradek:" not in said
+
+
+def test_the_option_brings_the_plugin(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(kafka):\n    assert kafka.topics() == []\n")
+    with LocalKafka() as other:
+        assert "1 passed" in unasked(tmp_path, f"--kafka-address={other.address}")
+
+
+def unasked(folder: Path, *options: str) -> str:
+    """Run pytest in a folder of a project that does not ask for the plugin, and return what it says."""
+    command = [sys.executable, "-m", "pytest", "-W", "error", *WITHOUT, *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_the_names_of_all_fixtures_are_known() -> None:
+    made = {name for name in dir(plugin) if type(getattr(plugin, name)).__name__ == "FixtureFunctionDefinition"}
+    assert {name for name in made if not name.startswith("_")} == set(FIXTURES)
 
 
 def test_the_plugin_imports_nothing_before_a_fixture_is_used() -> None:
