@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.console import Console, ConsoleConfig
-from odradek.console.changes.kinds import KINDS
 from odradek.console.cluster import ClusterOptions
+from odradek.console.views.changes import KINDS
 from odradek.tests.console.conftest import Browser
 from odradek.tests.support.brokers.process import KafkaProcess
 from odradek.tests.support.clients.others import require

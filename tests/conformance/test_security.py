@@ -183,7 +183,7 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}
     rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
     columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
-    place = writers.Place("query", "run", 0, "0.0")
+    place = writers.TaskPlace("query", "run", 0, "0.0")
     # A Kafka has no transactions over tasks.
     to = parse_sink_options(given | {"topic": "by-spark", "transactional": "never"})
     written = writers.write_task(rows, columns, to, place)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from odradek.client import Producer
 from odradek.client.errors import KafkaError, UnknownTopic
 from odradek.client.spark.columns import OptionError, SchemaError
-from odradek.client.spark.options import SinkOptions, parse_sink_options
-from odradek.client.spark.sink import SinkColumns, columns_of_rows, reject_mode, write
+from odradek.client.spark.options import SinkOptions, parse_sink_options, reject_mode
+from odradek.client.spark.sink import SinkColumns, columns_of_rows, write
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record
