@@ -5,6 +5,7 @@ A broker without an authorizer rejects them with SECURITY_DISABLED.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from ...protocol.messages.describe_acls import (
 )
 from ..core.cluster import Cluster
 from ..core.leaders import for_items
-from ..core.options import check_apart, check_choice, check_kind
+from ..core.options import check_choice, items_of
 from ..errors import KafkaError, error_of, raise_error
 
 # The words of ACLs, in the order of Kafka's numbers.
@@ -124,11 +125,9 @@ async def describe_acls(cluster: Cluster, wanted: AclFilter | None = None) -> li
     return await cluster.retry(attempt)
 
 
-async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
+async def create_acls(cluster: Cluster, *wanted: Acl | Iterable[Acl]) -> None:
     """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
-    check_apart("create_acls", wanted)
-    check_kind("create_acls", wanted, Acl)
-    creations = {acl: AclCreation(*_fields(acl)) for acl in wanted}
+    creations = {acl: AclCreation(*_fields(acl)) for acl in items_of("create_acls", Acl, wanted)}
 
     async def attempt(acls: list[Acl]) -> dict[Acl, KafkaError | None]:
         request = CreateAclsRequest([creations[each] for each in acls])
@@ -139,13 +138,12 @@ async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
             for acl, each in zip(acls, response.results, strict=False)
         }
 
-    await for_items(cluster, wanted, attempt)
+    await for_items(cluster, creations, attempt)
 
 
-async def delete_acls(cluster: Cluster, *filters: AclFilter) -> dict[AclFilter, list[Acl]]:
+async def delete_acls(cluster: Cluster, *filters: AclFilter | Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
     """Delete the ACLs that filters match. Return those of each filter. Raises KafkaError, SECURITY_DISABLED."""
-    check_apart("delete_acls", filters)
-    wire_filters = {one: DeleteAclsFilter(*_fields(one)) for one in filters}
+    wire_filters = {one: DeleteAclsFilter(*_fields(one)) for one in items_of("delete_acls", AclFilter, filters)}
 
     async def attempt(wanted: list[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
         request = DeleteAclsRequest([wire_filters[each] for each in wanted])
@@ -158,4 +156,4 @@ async def delete_acls(cluster: Cluster, *filters: AclFilter) -> dict[AclFilter, 
             found[one] = error_of(failed.error_code, failed.error_message, what) or deleted
         return found
 
-    return await for_items(cluster, filters, attempt)
+    return await for_items(cluster, wire_filters, attempt)

@@ -6,7 +6,7 @@ A backup of a running broker for a tool on its machine: OdradekBeginBackup (3001
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from ..core.cluster import Cluster
 from ..core.descriptions import ClusterDescription
 from ..core.leaders import for_items, timeout_of
 from ..core.metadata import Node
-from ..core.options import check_apart, check_choice, check_switches
+from ..core.options import check_choice, check_switches, items_of
 from ..errors import error_of, raise_error
 from ..record import TopicPartition, by_topic
 
@@ -139,27 +139,27 @@ class LogDir:
 
 
 async def describe_log_dirs(
-    cluster: Cluster, *node_ids: int, partitions: Collection[TopicPartition] | None = None
+    cluster: Cluster, *node_ids: int | Iterable[int], partitions: Collection[TopicPartition] | None = None
 ) -> list[LogDir]:
     """Return the log directories of these brokers, or of all, with their replicas: all, or of these partitions.
 
     Raises BROKER_NOT_AVAILABLE for an unknown broker.
     """
-    check_apart("describe_log_dirs", node_ids)
-    return await cluster.retry(lambda: _describe_once(cluster, node_ids, partitions))
+    asked = items_of("describe_log_dirs", int, node_ids) if node_ids else None
+    return await cluster.retry(lambda: _describe_once(cluster, asked, partitions))
 
 
 async def _describe_once(
-    cluster: Cluster, node_ids: Collection[int], partitions: Collection[TopicPartition] | None
+    cluster: Cluster, node_ids: Collection[int] | None, partitions: Collection[TopicPartition] | None
 ) -> list[LogDir]:
     await cluster.refresh()
-    unknown = sorted(set(node_ids) - set(cluster.view.nodes))
+    unknown = sorted(set(node_ids or ()) - set(cluster.view.nodes))
     if unknown:
         there = ", ".join(map(str, sorted(cluster.view.nodes)))
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {unknown[0]}; there are {there}")
     topics = None if partitions is None else [DescribableLogDirTopic(*each) for each in by_topic(partitions).items()]
     found: list[LogDir] = []
-    for node_id in sorted(node_ids or cluster.view.nodes):
+    for node_id in sorted(cluster.view.nodes if node_ids is None else node_ids):
         connection = await cluster.connection(node_id)
         response = await connection.request(DescribeLogDirsRequest(topics), DescribeLogDirsResponse)
         raise_error(response.error_code, None, f"{connection.address} cannot describe its data directories")

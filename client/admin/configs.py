@@ -21,7 +21,7 @@ from ...protocol.schema import Message
 from ..core.cluster import Cluster
 from ..core.descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
 from ..core.leaders import one_by_one
-from ..core.options import check_list, check_mapping, check_switches
+from ..core.options import check_mapping, check_switches, items_of
 from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
 
 R = TypeVar("R", bound=Message)
@@ -30,22 +30,15 @@ _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
 async def describe_configs(
-    cluster: Cluster, resources: Iterable[ConfigResource], *, names: Collection[str] | None = None
+    cluster: Cluster,
+    resources: ConfigResource | Iterable[ConfigResource] = (),
+    *more: ConfigResource,
+    names: Collection[str] | None = None,
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     """Return the configs of topics, brokers or groups by name: all of them, or those in `names`."""
-    check_list("describe_configs", resources)
-    resources = list(resources)
-    _check_resources("describe_configs", resources)
+    asked = items_of("describe_configs", ConfigResource, (resources, *more))
     keys = None if names is None else sorted(names)
-    return await one_by_one(cluster, resources, lambda resource: _describe_one(cluster, resource, keys))
-
-
-def _check_resources(call: str, given: Iterable[object]) -> None:
-    for each in given:
-        if not isinstance(each, ConfigResource):
-            raise TypeError(
-                f"{call} takes ConfigResource.topic(name) or the like, from odradek.client, not {each!r:.100}"
-            )
+    return await one_by_one(cluster, asked, lambda resource: _describe_one(cluster, resource, keys))
 
 
 async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
@@ -83,7 +76,7 @@ async def alter_configs(
     """
     check_switches(validate_only=validate_only)
     check_mapping("alter_configs", changes, "ConfigResource and changes")
-    _check_resources("alter_configs", changes)
+    items_of("alter_configs", ConfigResource, [changes])
     wanted = {resource: [_alterable(each) for each in _changes(some)] for resource, some in changes.items()}
     # One resource after another, because the configs of a broker go to that broker.
     await one_by_one(cluster, wanted, lambda each: _alter_one(cluster, each, wanted[each], validate_only))

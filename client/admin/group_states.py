@@ -9,7 +9,7 @@ may be acquired, waiting or done: DescribeShareGroupOffsets (90), AlterShareGrou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...protocol.messages import consumer_group_describe as newer
@@ -42,7 +42,7 @@ from ..core.coordinator import Coordinator
 from ..core.descriptions import GroupDescription, GroupMember, ShareOffset
 from ..core.leaders import for_items
 from ..core.metadata import Node
-from ..core.options import by_partition, check_list
+from ..core.options import by_partition, items_of
 from ..errors import error_of
 from ..record import TopicPartition, by_topic
 
@@ -230,9 +230,11 @@ async def alter_share_group_offsets(cluster: Cluster, group_id: str, offsets: Ma
     await for_items(cluster, offsets, attempt)
 
 
-async def delete_share_group_offsets(cluster: Cluster, group_id: str, topics: Collection[str]) -> None:
+async def delete_share_group_offsets(
+    cluster: Cluster, group_id: str, topics: str | Iterable[str] = (), *more: str
+) -> None:
     """Have a share group without members forget these topics. Raises KafkaError, NON_EMPTY_GROUP if it has members."""
-    check_list("delete_share_group_offsets", topics)
+    wanted = items_of("delete_share_group_offsets", str, (topics, *more))
     coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
@@ -245,4 +247,4 @@ async def delete_share_group_offsets(cluster: Cluster, group_id: str, topics: Co
             for each in response.responses
         }
 
-    await for_items(cluster, list(topics), attempt)
+    await for_items(cluster, wanted, attempt)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ...protocol.codec import decode_versioned
 from ...protocol.errors import ErrorCode, KafkaError
@@ -30,7 +30,7 @@ from ..core.descriptions import (
     RebalanceWait,
 )
 from ..core.leaders import for_items, one_by_one
-from ..core.options import by_partition, check_apart, check_list, checked_offset
+from ..core.options import by_partition, checked_offset, items_of
 from ..errors import error_of, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .group_states import describe_group, is_newer
@@ -68,13 +68,12 @@ async def _list_once(cluster: Cluster, states: Collection[str], types: Collectio
     return [found[group_id] for group_id in sorted(found)]
 
 
-async def describe_groups(cluster: Cluster, *group_ids: str) -> dict[str, GroupDescription]:
+async def describe_groups(cluster: Cluster, *group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
     """Return state, assignor and members of groups of any kind.
 
     Raises KafkaError, GROUP_ID_NOT_FOUND for a group that does not exist; old brokers call it Dead.
     """
-    check_apart("describe_groups", group_ids)
-    coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
+    coordinators = {each: Coordinator(cluster, each) for each in items_of("describe_groups", str, group_ids)}
     return await one_by_one(cluster, coordinators, lambda group_id: describe_group(coordinators[group_id]))
 
 
@@ -173,9 +172,14 @@ async def alter_group_offsets(
     await for_items(cluster, offsets, attempt)
 
 
-async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
+async def delete_group_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: TopicPartition | Iterable[TopicPartition] = (),
+    *more: TopicPartition,
+) -> None:
     """Delete offsets of a group. Raises KafkaError, GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic."""
-    check_list("delete_group_offsets", partitions)
+    wanted = items_of("delete_group_offsets", TopicPartition, (partitions, *more))
     coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
@@ -195,13 +199,13 @@ async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Coll
             for each in topic.partitions
         }
 
-    await for_items(cluster, [TopicPartition(*each) for each in partitions], attempt)
+    await for_items(cluster, wanted, attempt)
 
 
 async def remove_group_members(
     cluster: Cluster,
     group_id: str,
-    *member_ids: str,
+    *member_ids: str | Iterable[str],
     instance_ids: Collection[str] = (),
     reason: str = "removed by an administrator",
 ) -> None:
@@ -209,9 +213,9 @@ async def remove_group_members(
 
     A member that still runs joins again. Raises KafkaError, UNKNOWN_MEMBER_ID for one that the group does not have.
     """
-    check_apart("remove_group_members", member_ids)
+    wanted = items_of("remove_group_members", str, member_ids)
     coordinator = Coordinator(cluster, group_id)
-    members = {each: MemberIdentity(each, None, reason) for each in member_ids}
+    members = {each: MemberIdentity(each, None, reason) for each in wanted}
     members |= {each: MemberIdentity("", each, reason) for each in instance_ids}
 
     async def attempt(some: list[str]) -> dict[str, KafkaError | None]:
@@ -230,11 +234,10 @@ async def remove_group_members(
     await for_items(cluster, members, attempt)
 
 
-async def delete_groups(cluster: Cluster, *group_ids: str) -> None:
+async def delete_groups(cluster: Cluster, *group_ids: str | Iterable[str]) -> None:
     """Delete groups without members, and their offsets. Raises KafkaError, NON_EMPTY_GROUP."""
-    check_apart("delete_groups", group_ids)
     # One after another, because each has a coordinator.
-    coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
+    coordinators = {each: Coordinator(cluster, each) for each in items_of("delete_groups", str, group_ids)}
     await one_by_one(cluster, coordinators, lambda group_id: _delete(coordinators[group_id]))
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ..core.cluster import Cluster
 from ..core.descriptions import ConfigResource
 from ..core.metadata import PartitionInfo, TopicInfo
+from ..core.options import items_of
 from ..errors import ErrorCode, KafkaError, NoBrokerReachable
 from ..record import TopicPartition
 from . import brokers, configs, groups, topics, transactions
@@ -135,15 +136,18 @@ class PlacedPartition:
         return f"{self.topic}-{self.partition.partition}"
 
 
-async def placed_partitions(cluster: Cluster, found: list[TopicInfo]) -> list[PlacedPartition]:
+async def placed_partitions(
+    cluster: Cluster, found: TopicInfo | Iterable[TopicInfo] = (), *more: TopicInfo
+) -> list[PlacedPartition]:
     """Return every partition. Only topics that lack replicas in sync are asked for their configs."""
-    lacking = [each.name for each in found if any(len(p.isr) < len(p.replicas) for p in each.partitions)]
+    topics = items_of("placed_partitions", TopicInfo, (found, *more))
+    lacking = [each.name for each in topics if any(len(p.isr) < len(p.replicas) for p in each.partitions)]
     described = await configs.describe_configs(
         cluster, [ConfigResource.topic(each) for each in lacking], names=[_MIN_ISR]
     )
     min_isr = {resource.name: int(entries[_MIN_ISR].value or 1) for resource, entries in described.items()}
     return [
-        PlacedPartition(topic.name, each, min_isr.get(topic.name, 1)) for topic in found for each in topic.partitions
+        PlacedPartition(topic.name, each, min_isr.get(topic.name, 1)) for topic in topics for each in topic.partitions
     ]
 
 

@@ -52,12 +52,10 @@ from ..core.leaders import for_items, request_from_leaders, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
 from ..core.options import (
     by_partition,
-    check_apart,
     check_choice,
-    check_kind,
-    check_list,
     check_mapping,
     check_switches,
+    items_of,
     whole_number,
 )
 from ..errors import UnknownTopic, error_of, raise_error, results_of
@@ -71,15 +69,16 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 async def create_topics(
-    cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
+    cluster: Cluster,
+    topics: NewTopic | Iterable[NewTopic] = (),
+    *more: NewTopic,
+    validate_only: bool = False,
+    timeout_ms: int | None = None,
 ) -> None:
     """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
     check_switches(validate_only=validate_only)
-    check_list("create_topics", topics)
-    topics = list(topics)
-    check_kind("create_topics", topics, NewTopic)
+    wanted = {topic.name: _creatable(topic) for topic in items_of("create_topics", NewTopic, (topics, *more))}
     limit_ms = timeout_of(cluster, timeout_ms)
-    wanted = {topic.name: _creatable(topic) for topic in topics}
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         request = CreateTopicsRequest([wanted[name] for name in names], limit_ms, validate_only)
@@ -110,9 +109,9 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-async def delete_topics(cluster: Cluster, *names: str, timeout_ms: int | None = None) -> None:
+async def delete_topics(cluster: Cluster, *names: str | Iterable[str], timeout_ms: int | None = None) -> None:
     """Delete topics with all their records. Raises UnknownTopic, KafkaError."""
-    check_apart("delete_topics", names)
+    wanted = items_of("delete_topics", str, names)
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         def request(connection: Connection) -> DeleteTopicsRequest:
@@ -128,7 +127,7 @@ async def delete_topics(cluster: Cluster, *names: str, timeout_ms: int | None = 
             for each in response.responses
         }
 
-    await for_items(cluster, names, attempt)
+    await for_items(cluster, wanted, attempt)
 
 
 def _missing(name: str | None, error_code: int) -> UnknownTopic | None:
@@ -144,11 +143,11 @@ async def list_topics(cluster: Cluster, *, internal: bool = False) -> list[str]:
     return sorted(name for name, topic in view.topics.items() if internal or not topic.is_internal)
 
 
-async def describe_topics(cluster: Cluster, *names: str) -> dict[str, TopicInfo]:
-    """Return partitions, leaders and replicas of topics, of all if none is named. Raises UnknownTopic."""
-    check_apart("describe_topics", names)
+async def describe_topics(cluster: Cluster, *names: str | Iterable[str]) -> dict[str, TopicInfo]:
+    """Return partitions, leaders and replicas of topics, of all without an argument. Raises UnknownTopic."""
+    wanted = items_of("describe_topics", str, names)
     view = await cluster.retry(cluster.all_topics)
-    return results_of({name: _described(view, name) for name in names or sorted(view.topics)})
+    return results_of({name: _described(view, name) for name in (wanted if names else sorted(view.topics))})
 
 
 def _described(view: ClusterView, name: str) -> TopicInfo | KafkaError:
@@ -240,15 +239,19 @@ async def list_offsets(
 
 
 async def elect_leaders(
-    cluster: Cluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    cluster: Cluster,
+    partitions: TopicPartition | Iterable[TopicPartition] | None = None,
+    *more: TopicPartition,
+    unclean: bool = False,
 ) -> list[TopicPartition]:
     """Make preferred replicas leaders again, of these partitions or all. Return those that have a new leader.
 
     `unclean` elects any living replica of partitions whose in-sync replicas are all dead, which loses records.
     """
     check_switches(unclean=unclean)
-    if partitions is not None:
-        check_list("elect_leaders", partitions)
+    asked: list[TopicPartition] | None = None
+    if partitions is not None or more:
+        asked = items_of("elect_leaders", TopicPartition, (() if partitions is None else partitions, *more))
 
     async def attempt(wanted: list[TopicPartition] | None) -> dict[TopicPartition, bool | KafkaError]:
         topics = None if wanted is None else [TopicPartitions(*each) for each in by_topic(wanted).items()]
@@ -261,8 +264,8 @@ async def elect_leaders(
             for each in topic.partition_result
         }
 
-    if partitions is not None:
-        found = await for_items(cluster, list(partitions), attempt)
+    if asked is not None:
+        found = await for_items(cluster, asked, attempt)
     else:  # of all: the broker names those that it tried
         found = results_of(await cluster.retry(lambda: attempt(None)))
     return [partition for partition, elected in found.items() if elected]

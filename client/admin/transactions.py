@@ -5,7 +5,7 @@ fences the producer of a transactional id.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
@@ -27,7 +27,7 @@ from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..core.leaders import group_by_leader, know_leaders, one_by_one, request_from_leaders, timeout_of
-from ..core.options import as_partition, check_apart
+from ..core.options import items_of
 from ..errors import error_of, raise_error, results_of
 from ..record import TopicPartition, by_topic
 
@@ -93,10 +93,12 @@ def _query(each: DescribedQuery) -> QueryDescription:
     )
 
 
-async def describe_transactions(cluster: Cluster, *transactional_ids: str) -> dict[str, TransactionDescription]:
+async def describe_transactions(
+    cluster: Cluster, *transactional_ids: str | Iterable[str]
+) -> dict[str, TransactionDescription]:
     """Return state, producer and partitions of transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
-    check_apart("describe_transactions", transactional_ids)
-    return await one_by_one(cluster, transactional_ids, lambda each: describe_transaction(cluster, each))
+    wanted = items_of("describe_transactions", str, transactional_ids)
+    return await one_by_one(cluster, wanted, lambda each: describe_transaction(cluster, each))
 
 
 async def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
@@ -125,13 +127,13 @@ def _description(state: transactions.TransactionState) -> TransactionDescription
     )
 
 
-async def fence_producers(cluster: Cluster, *transactional_ids: str) -> None:
+async def fence_producers(cluster: Cluster, *transactional_ids: str | Iterable[str]) -> None:
     """Fence the producers of transactional ids: open transactions are aborted, and their next call fails.
 
     Each id gets a newer epoch. Raises KafkaError, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
-    check_apart("fence_producers", transactional_ids)
-    coordinators = {each: Coordinator(cluster, each, TRANSACTION) for each in transactional_ids}
+    wanted = items_of("fence_producers", str, transactional_ids)
+    coordinators = {each: Coordinator(cluster, each, TRANSACTION) for each in wanted}
     await one_by_one(cluster, coordinators, lambda each: _fence_one(coordinators[each], timeout_of(cluster)))
 
 
@@ -144,10 +146,10 @@ async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> None:
 
 
 async def describe_producers(
-    cluster: Cluster, *partitions: TopicPartition
+    cluster: Cluster, *partitions: TopicPartition | Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ActiveProducer]]:
     """Return the producers that partitions remember, with the start of their open transactions."""
-    check_apart("describe_producers", partitions)
+    wanted = dict.fromkeys(items_of("describe_producers", TopicPartition, partitions))
 
     async def request(
         leader: int, led: Collection[TopicPartition]
@@ -165,7 +167,6 @@ async def describe_producers(
             for each, row in found.items()
         }
 
-    wanted = dict.fromkeys(as_partition("describe_producers", each) for each in partitions)
     text = "some of the partitions have no leader now"
     return results_of(await request_from_leaders(cluster, wanted, request, lambda _: text))
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...protocol.messages import alter_client_quotas as altered
@@ -29,7 +29,7 @@ from ...protocol.messages.describe_user_scram_credentials import (
 from ...protocol.sasl import SCRAM_HASHES, salted_password
 from ..core.cluster import Cluster
 from ..core.leaders import for_items
-from ..core.options import check_apart, check_choice, check_switches
+from ..core.options import check_choice, check_switches, items_of
 from ..errors import ErrorCode, InvalidOption, KafkaError, error_of, raise_error
 
 _NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
@@ -64,13 +64,13 @@ class ScramPassword:
             raise InvalidOption("a SCRAM password must not be empty; None deletes it")
 
 
-async def describe_user_scram_credentials(cluster: Cluster, *users: str) -> dict[str, dict[str, int]]:
+async def describe_user_scram_credentials(cluster: Cluster, *users: str | Iterable[str]) -> dict[str, dict[str, int]]:
     """Return the SCRAM mechanisms of users, or of all, with the iterations of their passwords.
 
     Raises KafkaError, RESOURCE_NOT_FOUND for a user without a password.
     """
-    check_apart("describe_user_scram_credentials", users)
-    request = DescribeUserScramCredentialsRequest([UserName(each) for each in users] or None)
+    asked = items_of("describe_user_scram_credentials", str, users)
+    request = DescribeUserScramCredentialsRequest([UserName(each) for each in asked] or None)
 
     async def attempt(_: list[str]) -> dict[str, dict[str, int] | KafkaError]:
         response = await cluster.request_any(request, DescribeUserScramCredentialsResponse)
@@ -84,7 +84,7 @@ async def describe_user_scram_credentials(cluster: Cluster, *users: str) -> dict
         return found
 
     if users:
-        return await for_items(cluster, users, attempt)
+        return await for_items(cluster, asked, attempt)
     return {
         user: found
         for user, found in (await cluster.retry(lambda: attempt([]))).items()
@@ -92,12 +92,11 @@ async def describe_user_scram_credentials(cluster: Cluster, *users: str) -> dict
     }
 
 
-async def alter_user_scram_credentials(cluster: Cluster, *passwords: ScramPassword) -> None:
+async def alter_user_scram_credentials(cluster: Cluster, *passwords: ScramPassword | Iterable[ScramPassword]) -> None:
     """Store passwords of users, or delete them. Only their salted hashes are sent."""
-    check_apart("alter_user_scram_credentials", passwords)
     # A broker takes one change of a user in a request: several come one after another.
     rounds: list[dict[str, ScramPassword]] = []
-    for each in passwords:
+    for each in items_of("alter_user_scram_credentials", ScramPassword, passwords):
         for one in rounds:
             if each.user not in one:
                 one[each.user] = each

@@ -21,7 +21,7 @@ import asyncio
 import re
 import signal
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -188,7 +188,10 @@ class Consumer(PollingClient[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT
     # -- Subscription
 
     def subscribe(
-        self, *topics: str, pattern: str | re.Pattern[str] | None = None, listener: RebalanceListener | None = None
+        self,
+        *topics: str | Iterable[str],
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
     ) -> None:
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 

@@ -23,7 +23,7 @@ import asyncio
 import logging
 import re
 import signal
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Generic, Unpack, overload
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -34,14 +34,13 @@ from ..core.metrics import Metric
 from ..core.options import (
     ClusterOptions,
     as_partition,
-    check_apart,
-    check_list,
     check_mapping,
     check_numbers,
     check_options,
     check_partitions,
     check_stop_timeout,
     checked_offset,
+    items_of,
     part_of,
     security_options,
 )
@@ -88,7 +87,7 @@ class Consumer(
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
         client_id: str = "odradek-consumer",
         group_id: str | None = None,
@@ -122,7 +121,7 @@ class Consumer(
         **security: Unpack[SecurityArguments],
     ) -> None:
         given = check_options(locals())
-        check_apart("Consumer", topics)
+        names = items_of("Consumer", str, topics)
         cluster = part_of(given, ClusterOptions, security=security_options("Consumer", security))
         fetch, group = fetch_options(given), group_options(given)
         commit_ms = auto_commit_interval_ms if enable_auto_commit else None
@@ -130,7 +129,7 @@ class Consumer(
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._max_poll_records = max_poll_records
         super().__init__("consumer", request_timeout_ms)
-        self._subscription = Subscription(set(topics))
+        self._subscription = Subscription(set(names))
         self._positions = Positions()
 
     # -- Start and stop
@@ -185,7 +184,10 @@ class Consumer(
     # -- Subscription
 
     def subscribe(
-        self, *topics: str, pattern: str | re.Pattern[str] | None = None, listener: RebalanceListener | None = None
+        self,
+        *topics: str | Iterable[str],
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
     ) -> None:
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 
@@ -193,15 +195,14 @@ class Consumer(
         within `metadata_max_age_ms`), but no internal ones. With `group_protocol="consumer"` the broker matches, by
         RE2, internal topics too; InvalidOption says what of a pattern RE2 does not have.
         """
-        self._subscribe(self._checked_subscription(topics, pattern, listener))
+        self._subscribe(self._checked_subscription(items_of("subscribe", str, topics), pattern, listener))
 
     def _checked_subscription(
         self,
-        topics: tuple[str, ...] = (),
+        topics: Collection[str] = (),
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> Subscription:
-        check_apart("subscribe", topics)
         if self._subscription.partitions:
             raise NotAssigned("partitions were assigned by hand: unsubscribe() first")
         if topics and pattern is not None:
@@ -212,14 +213,12 @@ class Consumer(
         by_broker = broker_pattern(pattern) if group is not None and group.group_protocol == "consumer" else None
         return Subscription(set(), compiled_pattern(pattern), by_broker, listener=listener)
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: TopicPartition | Iterable[TopicPartition] = (), *more: TopicPartition) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""
-        check_list("assign", partitions)
-        partitions = list(partitions)
-        check_partitions("assign", partitions)
+        wanted = items_of("assign", TopicPartition, (partitions, *more))
         if self._subscription.topics or self._subscription.pattern is not None:
             raise NotAssigned("topics are subscribed: unsubscribe() first")
-        self._subscribe(Subscription(partitions=tuple(TopicPartition(*each) for each in partitions)))
+        self._subscribe(Subscription(partitions=tuple(wanted)))
 
     async def unsubscribe(self) -> None:
         """Read nothing: leave the group, or drop the assigned partitions; also if the call is cancelled.
@@ -405,35 +404,32 @@ class Consumer(
         self._state(partition).move_to(to.offset, to.leader_epoch)
         self._positions_changed()
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the first record of these partitions, of all assigned ones if none is given."""
-        check_apart("seek_to_beginning", partitions)
-        self._seek_to(EARLIEST, partitions)
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Continue from the first record of these partitions, of all assigned ones without an argument."""
+        self._seek_to(EARLIEST, items_of("seek_to_beginning", TopicPartition, partitions) if partitions else None)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue behind the last record of these partitions, of all assigned ones if none is given."""
-        check_apart("seek_to_end", partitions)
-        self._seek_to(LATEST, partitions)
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Continue behind the last record of these partitions, of all assigned ones without an argument."""
+        self._seek_to(LATEST, items_of("seek_to_end", TopicPartition, partitions) if partitions else None)
 
-    def _seek_to(self, timestamp: int, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions or self._positions.partitions():
+    def _seek_to(self, timestamp: int, partitions: Collection[TopicPartition] | None) -> None:
+        for partition in self._positions.partitions() if partitions is None else partitions:
             self._state(partition).reset_to(timestamp)
         self._positions_changed()
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`.
 
         A rebalance keeps the pause of a partition that this consumer has after it, and forgets it with the partition.
         """
-        check_apart("pause", partitions)
+        wanted = items_of("pause", TopicPartition, partitions)
         if self._poller is not None:
-            self._poller.return_run(partitions)
-        self._pause(partitions, paused=True)  # what they hold counts no more: others may be fetched
+            self._poller.return_run(wanted)
+        self._pause(wanted, paused=True)  # what they hold counts no more: others may be fetched
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
-        check_apart("resume", partitions)
-        self._pause(partitions, paused=False)
+        self._pause(items_of("resume", TopicPartition, partitions), paused=False)
 
     def _pause(self, partitions: Sequence[TopicPartition], *, paused: bool) -> None:
         for partition in partitions:
@@ -482,21 +478,25 @@ class Consumer(
         """
         return self._running().group_metadata()
 
-    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
-        check_apart("committed", partitions)
-        asked = [as_partition("committed", each) for each in partitions]
-        return await self._running().commits.kept().fetch(asked or self._positions.partitions())
+    async def committed(
+        self, *partitions: TopicPartition | Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets of these partitions, of all assigned ones without an argument."""
+        asked = items_of("committed", TopicPartition, partitions)
+        kept = self._running().commits.kept()
+        return await kept.fetch(asked if partitions else self._positions.partitions())
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, partitions: TopicPartition | Iterable[TopicPartition] = (), *more: TopicPartition
+    ) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
-        check_list("beginning_offsets", partitions)
-        return await self._ends_of_logs(partitions, EARLIEST)
+        return await self._ends_of_logs(items_of("beginning_offsets", TopicPartition, (partitions, *more)), EARLIEST)
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(
+        self, partitions: TopicPartition | Iterable[TopicPartition] = (), *more: TopicPartition
+    ) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition; with read_committed the last stable offset."""
-        check_list("end_offsets", partitions)
-        return await self._ends_of_logs(partitions, LATEST)
+        return await self._ends_of_logs(items_of("end_offsets", TopicPartition, (partitions, *more)), LATEST)
 
     async def _ends_of_logs(self, partitions: Iterable[TopicPartition], end: int) -> dict[TopicPartition, int]:
         found = await self._list_offsets(dict.fromkeys(partitions, end))

@@ -10,7 +10,7 @@ lead is an error: ask `find_leader`, and connect to the leader.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
@@ -41,7 +41,7 @@ from ..core.leaders import ISOLATION_LEVELS
 from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
-from ..core.options import check_choice, check_options, security_options
+from ..core.options import check_choice, check_options, items_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, error_of, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
@@ -290,14 +290,19 @@ class SimpleConsumer(StartedClient):
 
     @_in_time
     async def fetch_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition], *, storage: str = "kafka"
+        self,
+        group_id: str,
+        partitions: TopicPartition | Iterable[TopicPartition] = (),
+        *more: TopicPartition,
+        storage: str = "kafka",
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return a group's offsets, None where there is none. `storage` is as in `commit_offsets`.
 
         Raises KafkaError, UnsupportedVersion.
         """
+        wanted = items_of("fetch_offsets", TopicPartition, (partitions, *more))
         connection, version = self._offset_keeper(OffsetFetchRequest, storage)
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
         topics = [OffsetFetchRequestTopic(*each) for each in by_topic(found).items()]
         request = OffsetFetchRequest(group_id, topics)
         response = await connection.request(request, OffsetFetchResponse, version=version)

@@ -7,8 +7,8 @@
 Options are checked by the rows of the table, and divided among the parts that read them. A signature lists a client's
 options for editors; a test compares it with the table.
 
-Other clients take a list where this one takes names, and the other way round, and call some methods otherwise. Python's
-own errors for it, such as "unhashable type: 'list'", do not say what to write.
+A call takes what it is about as star-arguments, or as one list of them (`items_of`). Other clients call some methods
+otherwise: Python's own errors for it do not say what to write.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 from ...protocol.topic_partition import TopicPartition
 from ..errors import InvalidOption
 from ..record import OffsetAndMetadata
+from .descriptions import ConfigResource
 from .option_table import CALL_NUMBERS, OPTIONS, OTHER_NAMES, TAKERS
 from .option_values import SWITCH, bootstrap_addresses, check_value
 from .security import PLAINTEXT, SecurityArguments, SecurityOptions
@@ -186,7 +187,7 @@ def is_partition(value: object) -> bool:
     if not isinstance(value, tuple):
         return False
     pair = cast("tuple[object, ...]", value)
-    return len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], int)
+    return len(pair) == 2 and isinstance(pair[0], str) and hasattr(pair[1], "__index__")
 
 
 def whole_number(value: object, name: str) -> int:
@@ -227,7 +228,7 @@ def check_partitions(call: str, given: Iterable[object]) -> None:
 def as_partition(call: str, given: TopicPartition) -> TopicPartition:
     """Return a TopicPartition, also for a pair that equals one. Raises TypeError for anything else."""
     check_partitions(call, [given])
-    return TopicPartition(*given)
+    return TopicPartition(given[0], index(given[1]))
 
 
 def by_partition(call: str, given: Mapping[TopicPartition, T], of_what: str) -> dict[TopicPartition, T]:
@@ -236,29 +237,39 @@ def by_partition(call: str, given: Mapping[TopicPartition, T], of_what: str) -> 
     return {as_partition(call, each): value for each, value in given.items()}
 
 
-def check_kind(call: str, given: Iterable[object], kind: type) -> None:
-    """Raise TypeError unless each element of the list that `call` takes is of a class of `odradek.client`."""
-    for each in given:
-        if not isinstance(each, kind):
-            raise TypeError(f"{call} takes {kind.__name__}(...), from odradek.client, not {each!r:.100}")
+def items_of(call: str, kind: type[T], given: Iterable[T | Iterable[T]]) -> list[T]:
+    """Return what `call` is about: its star-arguments, or the elements of the only one, if that is a list of them.
+
+    A list is any iterable. A text, and a named tuple such as a TopicPartition, is one thing. Raises TypeError for
+    anything that is no `kind`, nor a pair that equals a TopicPartition, nor another type of whole numbers.
+    """
+    items = list(given)
+    if len(items) == 1 and not _is_one(items[0], kind):
+        items = list(cast("Iterable[T]", items[0]))
+    return [_checked_item(call, kind, each) for each in items]
 
 
-def check_apart(call: str, given: Iterable[object]) -> None:
-    """Raise TypeError if one of the arguments of `call`, which takes them one by one, is a list of them."""
-    for each in given:
-        if not (isinstance(each, str) or is_partition(each)) and isinstance(each, Iterable):
-            kind = type(cast("object", each)).__name__
-            if isinstance(each, Mapping):
-                raise TypeError(f"{call} takes options by name, not in a dict: write {call}(bootstrap_servers=...)")
-            if isinstance(each, bytes | bytearray):
-                raise TypeError(f"{call} takes names as str, not {kind}")
-            raise TypeError(f"{call} takes them one by one, not in a {kind}: write {call}(*...), with a star before it")
+def _is_one(given: object, kind: type) -> bool:
+    """Return whether the only argument is one thing, also of a wrong kind. Names come in no dict: options would."""
+    if isinstance(given, str | bytes | bytearray) or hasattr(given, "_fields") or is_partition(given):
+        return True
+    return not isinstance(given, Iterable) or (kind is str and isinstance(given, Mapping))
 
 
-def check_list(call: str, given: object) -> None:
-    """Raise TypeError if the argument of `call`, which takes several things, is one of them."""
-    if isinstance(given, str) or is_partition(given) or not isinstance(given, Iterable):
-        raise TypeError(f"{call} takes several things, not one alone: write {call}([...]), with brackets around it")
+def _checked_item(call: str, kind: type[T], given: Any) -> T:
+    if kind is TopicPartition:
+        return cast("T", as_partition(call, given))
+    if kind is int:
+        return cast("T", whole_number(given, f"what {call} takes"))
+    if isinstance(given, kind):
+        return given
+    name = type(given).__name__
+    if kind is not str:
+        made = "ConfigResource.topic(name) or the like" if kind is ConfigResource else f"{kind.__name__}(...)"
+        raise TypeError(f"{call} takes {made}, from odradek.client, not {given!r:.100}")
+    if isinstance(given, Mapping):
+        raise TypeError(f"{call} takes options by name, not in a {name}: write {call}(bootstrap_servers=...)")
+    raise TypeError(f"{call} takes names as str, not {name}")
 
 
 def check_records(call: str, given: object) -> None:

@@ -21,7 +21,7 @@ consumer without an error. A record is delivered at least once, and again after 
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Unpack
 
 from ..consumer.options import WorkOptions
@@ -29,10 +29,10 @@ from ..consumer.workers import ClientWithWorkers, Workers
 from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
     ClusterOptions,
-    check_apart,
     check_numbers,
     check_options,
     check_stop_timeout,
+    items_of,
     part_of,
     security_options,
 )
@@ -60,7 +60,7 @@ class ShareConsumer(
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         group_id: str,
         bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
         client_id: str = "odradek-share-consumer",
@@ -85,7 +85,7 @@ class ShareConsumer(
         **security: Unpack[SecurityArguments],
     ) -> None:
         given = check_options(locals())
-        check_apart("ShareConsumer", topics)
+        names = items_of("ShareConsumer", str, topics)
         if not group_id:
             raise InvalidOption("group_id must not be empty: a share consumer is a member of a share group")
         if request_timeout_ms <= fetch_max_wait_ms:
@@ -102,7 +102,7 @@ class ShareConsumer(
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )
         # The session reads it.
-        self._topics = set(topics)
+        self._topics = set(names)
         super().__init__("share consumer", request_timeout_ms)
 
     # -- Start and stop
@@ -134,11 +134,11 @@ class ShareConsumer(
 
     # -- Subscription
 
-    def subscribe(self, *topics: str) -> None:
+    def subscribe(self, *topics: str | Iterable[str]) -> None:
         """Take records of these topics instead of earlier ones."""
-        check_apart("subscribe", topics)
+        names = items_of("subscribe", str, topics)
         self._topics.clear()
-        self._topics.update(topics)
+        self._topics.update(names)
         if self._session is not None:
             self._session.subscribe()
 
@@ -217,31 +217,33 @@ class ShareConsumer(
 
     # -- Acknowledgements
 
-    def accept(self, *records: ShareRecord[Any, Any]) -> None:
+    def accept(self, *records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]]) -> None:
         """Say that these records are processed."""
         self._settle(records, Acknowledgement.ACCEPT)
 
-    def release(self, *records: ShareRecord[Any, Any]) -> None:
+    def release(self, *records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]]) -> None:
         """Give these records back: they are delivered again, up to the group's limit."""
         self._settle(records, Acknowledgement.RELEASE)
 
-    def reject(self, *records: ShareRecord[Any, Any]) -> None:
+    def reject(self, *records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]]) -> None:
         """Say that nobody can process these records: they are not delivered again."""
         self._settle(records, Acknowledgement.REJECT)
 
-    def _settle(self, records: Sequence[ShareRecord[Any, Any]], what: Acknowledgement) -> None:
-        _check_records(what.name.lower(), records)
+    def _settle(
+        self, records: Iterable[ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]]], what: Acknowledgement
+    ) -> None:
+        wanted = items_of(what.name.lower(), ShareRecord, records)
         deliveries = self._explicit_only().deliveries
-        for record in records:
+        for record in wanted:
             deliveries.settle(record, what, monotonic_ms())
 
-    async def renew(self, *records: ShareRecord[Any, Any]) -> None:
+    async def renew(self, *records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]]) -> None:
         """Lock these records for the whole time again: they may be kept past the next poll, and settled later.
 
         Raises KafkaError, INVALID_RECORD_STATE for a lock that has ended; UnsupportedVersion by a broker of Kafka 4.1.
         """
-        _check_records("renew", records)
-        await self._explicit_only().renew(records)
+        wanted = items_of("renew", ShareRecord, records)
+        await self._explicit_only().renew(wanted)
 
     def _explicit_only(self) -> Session:
         session = self._running()
@@ -284,11 +286,3 @@ class ShareConsumer(
 async def _as_it_is(record: Any) -> Any:
     """Return a record that is deserialized already."""
     return record
-
-
-def _check_records(call: str, records: Sequence[object]) -> None:
-    """Raise TypeError for anything but records that are given one by one."""
-    for each in records:
-        if not isinstance(each, ShareRecord):
-            kind = type(each).__name__
-            raise TypeError(f"{call} takes records of this consumer one by one, not a {kind}: write {call}(*records)")

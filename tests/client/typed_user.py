@@ -52,7 +52,8 @@ async def main() -> None:
         except ItemsFailed as error:
             for name, failed in error.failures.items():
                 print(name, failed.code.name)
-        described = await admin.describe_topics("a")
+        await admin.create_topics(NewTopic("b"), NewTopic("c"), validate_only=True)
+        described = await admin.describe_topics(name for name in ["a", "b"])
         print(described["a"].partitions[0].leader)
         configs = await admin.describe_configs([ConfigResource.topic("a")])
         print({name: entry.value for each in configs.values() for name, entry in each.items()})

@@ -504,9 +504,9 @@ async def test_wrong_use_is_named() -> None:
     async with FakeCluster({"t": 1}) as cluster, explicit(cluster) as consumer:
         write(cluster.log("t"), 2)
         first, second = await take(consumer, 2)
-        with pytest.raises(TypeError, match="one by one"):
-            consumer.accept([first])  # type: ignore[arg-type]
-        consumer.accept(first, second)
+        with pytest.raises(TypeError, match=r"accept takes ShareRecord\(\.\.\.\), from odradek.client, not 't'"):
+            consumer.accept("t")  # type: ignore[arg-type]
+        consumer.accept([first, second])
         with pytest.raises(InvalidAcknowledgement, match="does not hold that record"):
             consumer.release(first)
 
