@@ -36,6 +36,9 @@ class CheckpointWriter:
         # Data directories with a checkpoint in the background under way.
         self._writing: set[Path] = set()
         self._is_due = False
+        self._has_changed = False
+        # Those of them whose checkpoint may lack what has changed.
+        self._late: set[Path] = set()
         # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
         self._current: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
@@ -65,17 +68,24 @@ class CheckpointWriter:
 
     def write_soon(self) -> None:
         """Write a checkpoint that has what changed by now, and what changes in the next moment."""
+        self._has_changed = True
+        self._look_soon()
+
+    def _look_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._timers.after(MIN_INTERVAL_MS, self._write_due)
 
     def _write_due(self) -> None:
         self._is_due = False
-        if self._writing:
-            # The one under way may not have it.
-            self.write_soon()
-        else:
+        has_changed, self._has_changed = self._has_changed, False
+        # A disk that hangs holds up no other.
+        late = self._writing.copy() if has_changed else self._late & self._writing
+        if has_changed or late != self._late:
+            self._late = late
             self.write_in_background()
+        if late:
+            self._look_soon()
 
     async def write(self) -> None:
         """Return when the present log start offsets are on disk. StorageError if they cannot be written.
