@@ -147,12 +147,13 @@ cdef struct Growing:
 cdef inline unsigned char *grown(Growing *memory, int64_t size) noexcept nogil:
     """Return where the next `size` bytes go; NULL where there is no memory for them."""
     cdef unsigned char *at
+    cdef int64_t room
     if memory.at == NULL or memory.used + size > memory.room:
-        memory.room = max(2 * memory.room, memory.used + size, 64)
-        at = <unsigned char *> realloc(memory.at, memory.room)
+        room = max(2 * memory.room, memory.used + size, 64)
+        at = <unsigned char *> realloc(memory.at, room)
         if at == NULL:
             return NULL
-        memory.at = at
+        memory.at, memory.room = at, room
     memory.used += size
     return memory.at + memory.used - size
 

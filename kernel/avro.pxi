@@ -272,7 +272,7 @@ cdef class AvroColumns:
         if row < 0 or (program is not None and program.shapes != self.shapes):
             raise ValueError("a row below 0, or a program of other columns")
         with nogil:
-            while row < values.length:
+            while row < values.length and not self.has_failed:
                 size = find(&values.cells, row, &at)
                 end, is_read = at + max(size, 0), size >= 0
                 if is_framed and is_read:
@@ -300,7 +300,7 @@ cdef class AvroColumns:
     cdef inline unsigned char *more(self, Growing *memory, int64_t size) noexcept nogil:
         cdef unsigned char *at = grown(memory, size)
         if at == NULL:
-            self.has_failed = True
+            self.has_failed = self.is_full = True
         return at
 
     cdef inline void end(self, Column *column, int64_t place) noexcept nogil:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import random
 import struct
+import subprocess
+import sys
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -377,3 +379,33 @@ def test_a_program_that_does_not_fit_its_columns_is_rejected() -> None:
             kernel.AvroProgram(shapes, struct.pack("<8q", 11, 0, -1, 0, 0, 0, first, count), b"", b"")
     with pytest.raises(ValueError, match="does not fit its columns"):
         kernel.AvroProgram(shapes, struct.pack("<8q", 11, 0, -1, 0, 0, 0, 0, 1), struct.pack("<i", 0), b"")
+
+
+_WITHOUT_MEMORY = """
+import resource, struct, sys
+from importlib import util
+spec = util.spec_from_file_location("loops", sys.argv[1])
+kernel = util.module_from_spec(spec)
+spec.loader.exec_module(kernel)
+# Lists of texts, of which one has three million that are empty: only their ends take memory.
+shapes = struct.pack("<8q", 2, 0, 1, -1, 1, 0, -1, -1)
+steps = struct.pack("<16q", 8, 1, -1, 1, 0, 0, 0, 0, 12, 0, -1, 0, 0, 0, 0, 1)
+program = kernel.AvroProgram(shapes, steps, bytes(4), b"")
+content = bytes.fromhex("809bee02") + bytes(3_000_000 + 1)
+values = kernel.BytesColumn(0, 1, None, struct.pack("<2i", 0, len(content)), content)
+columns, marks = kernel.AvroColumns(shapes), bytearray(1)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (6 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    columns.append(values, 0, program, None, marks)
+except MemoryError:
+    print("no memory")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit and its measure are those of Linux")
+def test_a_column_that_gets_no_more_memory_writes_nowhere_else() -> None:
+    command = [sys.executable, "-c", _WITHOUT_MEMORY, str(needed_kernel().__file__)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "no memory\n"), ended.stderr
