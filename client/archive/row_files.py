@@ -25,9 +25,14 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from .parquet_files import OPEN_FILES, PENDING_BYTES, TARGET_BYTES, TablePlace, sync
+from .rows import MAX_MS, MIN_MS
 
 _NAME = re.compile(r"rows-([0-9a-f-]{36})-(\d+)-[0-9a-f]{32}-\d+\.parquet")
 _ROW_GROUP = 131_072
+# What Arrow needs for a part of few rows and columns, beside their bytes.
+_PART_BYTES = 1 << 10
+_DAYS = MIN_MS // 86_400_000, MAX_MS // 86_400_000
+_TIMES_US = MIN_MS * 1000, MAX_MS * 1000 + 999
 _PARQUET: Any = pyarrow.parquet
 _COMPUTE: Any = pyarrow.compute
 # A file for rows of any day.
@@ -82,9 +87,11 @@ class RowFiles:
         for key, part in self._by_day(fitted(batch, self._place.schema)):
             day = self._days.setdefault(key, _Day())
             day.pending.append(part)
-            day.pending_bytes += part.nbytes
+            day.pending_bytes += part.nbytes + _PART_BYTES
         self.rows += len(batch)
-        while sum(day.pending_bytes for day in self._days.values()) > PENDING_BYTES:
+        if self._pending_bytes() > PENDING_BYTES:
+            self._join_parts()
+        while self._pending_bytes() > PENDING_BYTES:
             self._write(max(self._days, key=lambda key: self._days[key].pending_bytes))
 
     def finish(self) -> list[str]:
@@ -105,6 +112,16 @@ class RowFiles:
                     day.writer.close()
                     day.stream.close()
         self._days.clear()
+
+    def _pending_bytes(self) -> int:
+        return sum(day.pending_bytes for day in self._days.values())
+
+    def _join_parts(self) -> None:
+        """Make one part of those of each day: a part of few rows takes more memory than these."""
+        for day in self._days.values():
+            if len(day.pending) > 1:
+                day.pending = pa.Table.from_batches(day.pending).combine_chunks().to_batches()
+                day.pending_bytes = sum(part.nbytes + _PART_BYTES for part in day.pending)
 
     def _write(self, key: int | None) -> None:
         """Write the rows of a day that wait, and end the file where it is large enough, or too many are open."""
@@ -163,8 +180,6 @@ def fitted(batch: Any, schema: Any) -> Any:
 
 def _fitted(array: Any, kind: Any) -> Any:
     """Return an array in the type of a column: structs by the names of their fields."""
-    if array.type == kind:
-        return array
     if pa.types.is_struct(kind):
         held = dict(zip((each.name for each in array.type), array.flatten(), strict=True))
         parts = [
@@ -180,6 +195,17 @@ def _fitted(array: Any, kind: Any) -> Any:
         keys, items = _fitted(whole.keys, kind.key_type), _fitted(whole.items, kind.item_type)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=mask)
     try:
-        return array.cast(kind)
+        return _within_years(array.cast(kind))
     except pa.ArrowInvalid as error:
         raise RowTypeError(str(error)) from None
+
+
+def _within_years(array: Any) -> Any:
+    """Return an array whose times are those of a commit, which reads the bounds of a file. Raises RowTypeError."""
+    is_day = pa.types.is_date32(array.type)
+    if is_day or (pa.types.is_timestamp(array.type) and array.type.unit == "us"):
+        found = _COMPUTE.min_max(array.view(pa.int32() if is_day else pa.int64())).as_py()
+        least, most = _DAYS if is_day else _TIMES_US
+        if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
+            raise RowTypeError("a date or a time lies outside of the years 1 to 9999, which tables have")
+    return array

@@ -170,3 +170,35 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(world: Worl
     with pytest.raises(RowsRejected, match=r"rows are written by day\(COLUMN\)"):
         open_rows(catalog, NAME, IDS)
     assert not files_in(catalog.load_table(NAME))
+
+
+@pytest.mark.parametrize("day", [None, "at"])
+def test_times_that_no_commit_can_read_are_refused_by_the_task(catalog: Any, day: str | None) -> None:
+    first, last, kind = -62_135_596_800_000_000, 253_402_300_799_999_999, pa.timestamp("us", "UTC")
+    commit_rows(
+        catalog,
+        NAME,
+        written(catalog, pa.RecordBatch.from_pydict({"at": pa.array([first, None, last], kind)}), day=day),
+    )
+    assert catalog.load_table(NAME).scan().to_arrow()["at"].cast(pa.int64()).null_count == 1
+    for time in (first - 1, last + 1):
+        rows = pa.RecordBatch.from_pydict({"at": pa.array([time], kind)})
+        with pytest.raises(RowTypeError, match="outside of the years 1 to 9999"):
+            written(catalog, rows, day=day)
+    deep = pa.list_(pa.struct([("on", pa.date32())]))
+    with pytest.raises(RowTypeError, match="outside of the years 1 to 9999"):
+        row_files.fitted(
+            pa.RecordBatch.from_arrays([pa.array([[{"on": 2_932_897}]], deep)], ["days"]), pa.schema([("days", deep)])
+        )
+
+
+def test_rows_of_many_days_that_wait_are_few_parts(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "PENDING_BYTES", 200 * 1100)
+    days = pa.array([day * 86_400_000_000 for day in range(200)], pa.timestamp("us", "UTC"))
+    rows = pa.RecordBatch.from_pydict({"at": days, "id": list(range(200))})
+    table, held_by = open_rows(catalog, NAME, rows.schema, "at")
+    files = RowFiles(place_of(table)._replace(schema=rows_schema(table)), None, held_by)
+    for _ in range(10):
+        files.add(rows)
+        assert sum(len(day.pending) for day in files._days.values()) <= 214
+    files.abandon()
