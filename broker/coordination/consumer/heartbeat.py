@@ -1,7 +1,8 @@
 """The heartbeat of a member of a consumer group: it joins, changes what it says, and hears what to give up or take.
 
-One heartbeat is one step and one batch of records: what the member says (5), the epoch of the group where members or
-topics changed (3), a new target where it is time for one (7, 6), and the member's next step towards it (8).
+One heartbeat is one step and one batch of records: what the member says (5), the epoch of the group where members,
+topics or the assignor changed (3), a new target where it is time for one (7, 6), and the member's next step towards it
+(8).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .draft import Draft
 from .events import STATIC_LEAVE_EPOCH, ConsumerHeartbeat, RevocationLate
 from .reconciliation import Reconciliation
 from .state import ConsumerGroup, Current, Member, MemberState
-from .target import CONSUMER_TARGET
+from .target import CONSUMER_TARGET, elects_another
 
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
@@ -154,21 +155,22 @@ def merged(
 
 
 def _describe(draft: Draft) -> None:
-    """Write what the member says where it is new, and raise the group's epoch where its topics change."""
+    """Write what the member says where it is new, and raise the group's epoch where its topics or assignor change."""
     before, said = draft.member.said, draft.said
     if before != said or draft.event.member_id not in draft.body.members:
         draft.outcome.records.append(changes.said(draft.group.group_id, draft.event.member_id, said))
     old_names = [] if before is None else before.subscribed_topic_names
     draft.subscription_changed = old_names != said.subscribed_topic_names or _has_left(draft)
     draft.subscription_changed |= regexes.changed(draft, None if before is None else before.subscribed_topic_regex)
+    needs_target = draft.subscription_changed or elects_another(draft)
     topics = draft.group.topics
     # Read first: a large step is done in a thread, beside which topics change.
     seen_changes = topics.change_count
-    if not draft.subscription_changed and draft.body.seen_changes == seen_changes:
+    if not needs_target and draft.body.seen_changes == seen_changes:
         return
     names = _subscribed_with(draft)
     found = metadata_hash(names, topics)
-    if draft.subscription_changed or found != draft.body.metadata_hash:
+    if needs_target or found != draft.body.metadata_hash:
         draft.outcome.records += changes.epoch_bumped(draft.group.group_id, draft.body, found)
         draft.epoch += 1
     else:

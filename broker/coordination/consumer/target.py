@@ -54,16 +54,29 @@ def _assignment(group: Group, body: ConsumerGroup, members: Mapping[str, Told]) 
 
 def assignor_of(group: Group) -> str:
     """Return the assignor that most members ask for."""
-    members = () if group.consumer is None else group.consumer.members.values()
-    said = (member.said for member in members)
-    votes = Counter(each.server_assignor for each in said if each is not None and each.server_assignor)
-    return _elected(votes, group.limits.consumer.assignors)
+    return _elected(_votes(group.consumer) if group.consumer else Counter(), group.limits.consumer.assignors)
+
+
+def elects_another(draft: Draft) -> bool:
+    """Return whether the group's assignor is another one once the member is what it says."""
+    before, after = draft.member.said, draft.said.server_assignor
+    if (before and before.server_assignor) == after:
+        return False
+    votes, assignors = _votes(draft.body), draft.group.limits.consumer.assignors
+    elected = _elected(votes, assignors)
+    votes.subtract([before.server_assignor or ""] if before else [])
+    votes.update([after or ""])
+    return _elected(votes, assignors) != elected
+
+
+def _votes(body: ConsumerGroup) -> Counter[str]:
+    said = (member.said for member in body.members.values())
+    return Counter(each.server_assignor for each in said if each is not None and each.server_assignor)
 
 
 def _elected(votes: Counter[str], assignors: tuple[str, ...]) -> str:
-    """Return the assignor with the most votes. A member may have voted before the config took its assignor away."""
-    allowed = [name for name, _ in votes.most_common() if name in assignors]
-    return allowed[0] if allowed else assignors[0]
+    """Return the allowed assignor with the most votes. Of two with as many votes, the first."""
+    return max(assignors, key=lambda name: votes[name])
 
 
 CONSUMER_TARGET: TargetOf[ConsumerGroup] = TargetOf(
