@@ -204,7 +204,7 @@ class Worker:
             while not self.stopped.is_set():
                 for message in consumer.poll(0.2):
                     assert message.error() is None, message.error()
-                    self.seen.append((int(message.value()), message.delivery_count()))
+                    self.seen.append((int(message.value() or b""), message.delivery_count() or 0))
                     if self._act is not None:
                         consumer.acknowledge(message, self._act(message))
                 consumer.commit_sync(30)

@@ -65,7 +65,11 @@ def test_what_is_dead_and_why_is_told(kafka: LocalKafka) -> None:
 
 def test_a_broker_that_knows_no_dead_letters_has_none(kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     admin: Any = kafka._admin  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(admin, "describe_configs", lambda asked: {each: {} for each in asked})
+
+    def described(asked: list[Any]) -> dict[Any, Any]:
+        return {each: {} for each in asked}
+
+    monkeypatch.setattr(admin, "describe_configs", described)
     assert kafka.dead_letters("workers") == []
 
 

@@ -175,7 +175,7 @@ async def _dead(address: str) -> set[tuple[int, str]]:
         while any([await consumer.position(each) < ends[each] for each in places]):
             for records in (await consumer.getmany(timeout_ms=100)).values():
                 for each in records:
-                    found.add((int(each.value), (dict(each.headers)["__dlq.errors.message"] or b"").decode()))
+                    found.add((int(each.value or b""), (dict(each.headers)["__dlq.errors.message"] or b"").decode()))
     return found
 
 
