@@ -57,7 +57,7 @@ class _Opened:
 
     @property
     def is_closing(self) -> bool:
-        return self.writer is not None and self.writer.is_closing()
+        return self.task.cancelling() > 0 if self.writer is None else self.writer.is_closing()
 
     def abort(self) -> None:
         """Close, and send nothing more."""

@@ -56,6 +56,27 @@ async def test_handshakes_that_do_not_end_count_and_end_with_the_stop(tmp_path: 
         await listener.stop()
 
 
+async def test_handshakes_that_give_way_do_so_once(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    listener = Listener(ListenerConfig(tls=certificates.server_context(), max_connections=8), _taken)
+    await listener.start()
+    address = listener.address.split(":")
+    clients: list[socket.socket] = []
+    try:
+        clients += [socket.create_connection(address, 10) for _ in range(8)]
+        for _ in range(50):  # until all are accepted
+            await asyncio.sleep(0)
+        # All at once, so that each comes before the one that gives way has ended.
+        clients += [socket.create_connection(address, 10, (f"127.0.0.{each}", 0)) for each in range(2, 8)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert listener.open_connections == 8
+    finally:
+        await listener.stop()
+        for each in clients:
+            each.close()
+
+
 async def test_a_system_without_descriptors_has_the_listener_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(ListenerConfig(), _taken)
     await listener.start()
