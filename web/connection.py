@@ -155,7 +155,7 @@ class Connection:
 
     async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
         """Tell a client why its connection ends, where that is still possible."""
-        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        if self._writer.is_closing() or self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         try:
             await self._send(self._refuse(HttpError(error.error_status_hint, str(error))), without_body=False)

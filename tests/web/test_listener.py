@@ -162,6 +162,7 @@ async def test_half_bodies_of_one_address_leave_room_to_others() -> None:
         async with asyncio.timeout(10):
             while listener._memory.used_bytes < 2700:
                 await asyncio.sleep(0)
+        tasks = [each.task for each in listener._connections]
         refused, refused_writer = await _sent(listener.address, _head(900) + bytes(900))
         assert await _status(refused) == b"503"
         other, other_writer = await _sent(listener.address, _head(900) + bytes(900), "127.0.0.2")
@@ -170,6 +171,7 @@ async def test_half_bodies_of_one_address_leave_room_to_others() -> None:
             writer.transport.abort()
     finally:
         await listener.stop()
+    assert all(each.exception() is None for each in tasks)
     assert listener._memory.used_bytes == 0 and not listener._memory._held
 
 
