@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from ...protocol.apis import key_of
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.schema import Message
 from ...protocol.shapes.answers import items_rejection, names_items, whole_error
-from ...protocol.shapes.portions import Weights, join, portions
+from ...protocol.shapes.portions import Weights, join, portions, with_field
 from ...protocol.shapes.shape import Items
 from ..threads import DiskThreads, Work
 from ..turns import SLICE_NS, LargeResponse, keeper
@@ -115,9 +115,11 @@ class LargeMessages:
         response: Message | None = None
         async with _Place(self._requests) as place:
             await self._unread.room()
-            request = await self._in_thread(decode)
-            if cut is not None:
-                response = await self._in_portions(request, cut, handle, place.kept_while_short)
+            if cut is None:
+                request = await self._in_thread(decode)
+            else:
+                request, items = await self._in_thread(lambda: _without_doubles(decode(), cut))
+                response = await self._in_portions(request, items, cut, handle, place.kept_while_short)
         if cut is None:
             # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
             response = await _handled(handle(request))
@@ -135,7 +137,7 @@ class LargeMessages:
         encode: Encode,
     ) -> EncodedResponse:
         """Return the encoded response to a request of few values, which are too much work for one turn."""
-        response = await self._in_portions(request, cut, handle)
+        response = await self._in_portions(*_without_doubles(request, cut), cut, handle)
         return await self._in_thread(partial(encode, response))
 
     async def respond(self, large: LargeResponse[Any], encode: Encode) -> EncodedResponse:
@@ -148,17 +150,16 @@ class LargeMessages:
     async def _in_portions(
         self,
         request: Message,
+        items: Items,
         cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
         complete: Complete | None = None,
     ) -> Message | None:
-        """Handle a request in portions, each of whose responses `complete` waits for. Return the joined response.
+        """Handle a request in portions of its items, each of whose responses `complete` waits for.
 
-        An error of a whole portion ends that: the items of the portion and of those after it have the error.
+        Return the joined response. An error of a whole portion ends that: the items of the portion and of those after
+        it have the error.
         """
-        items = next((each for each in cut.lists if getattr(request, each.items)), None)
-        if items is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
         response: Message | None = None
         code, text = 0, None
         turns, size = keeper(), _Size(cut.max_values)
@@ -191,6 +192,19 @@ class LargeMessages:
         finally:
             if not done.done():
                 await asyncio.wait([done])
+
+
+def _without_doubles(request: Message, cut: Cut) -> tuple[Message, Items]:
+    """Return a request that names each item once, and where its items are. Raises KafkaError.
+
+    A hundred thousand of them take too long for the loop.
+    """
+    items = next((each for each in cut.lists if getattr(request, each.items)), None)
+    if items is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
+    if not items.is_set or items.within:
+        return request, items
+    return with_field(request, items.items, items.of(request)), replace(items, is_set=False)
 
 
 class _Size:

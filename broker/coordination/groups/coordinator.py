@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -406,13 +406,11 @@ class GroupCoordinator:
             if actor is not None:
                 actor.feed(events.EndTransaction(producer_id, commit))
 
-    def fetch_offsets(
-        self, context: Context, request: OffsetFetchRequest
-    ) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
+    def fetch_offsets(self, context: Context, request: OffsetFetchRequest) -> Made[OffsetFetchResponse]:
         """Answer an OffsetFetch. `require_stable` hides offsets that an open transaction may change."""
         requested = offset_fetch.groups_of(request, context.api_version)
-        groups = [(each, self._offsets_of(each, context.api_version)) for each in requested]
-        return offset_fetch.respond(request, groups, self._topics, context.api_version)
+        find = partial(self._offsets_of, version=context.api_version)
+        return offset_fetch.respond(request, requested, find, self._topics, context.api_version)
 
     def _offsets_of(self, requested: OffsetFetchRequestGroup, version: int) -> offset_fetch.Found:
         actor = self.groups.get(requested.group_id)

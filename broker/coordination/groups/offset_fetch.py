@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ....protocol.errors import ErrorCode
@@ -20,7 +19,7 @@ from ....protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ....protocol.primitives import ZERO_UUID
-from ...turns import LargeResponse, fill
+from ...turns import Made, fill
 from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets, is_of
 
@@ -53,28 +52,35 @@ def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequ
 
 
 def respond(
-    request: OffsetFetchRequest, groups: list[tuple[OffsetFetchRequestGroup, Found]], topics: Topics, version: int
-) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
+    request: OffsetFetchRequest,
+    groups: list[OffsetFetchRequestGroup],
+    find: Callable[[OffsetFetchRequestGroup], Found],
+    topics: Topics,
+    version: int,
+) -> Made[OffsetFetchResponse]:
     """Return the offsets of the groups in the shape of the version. A group without a list of topics gets them all."""
     response = OffsetFetchResponse()
-    steps: list[Iterator[None]] = []
-    for requested, found in groups:
-        if version >= SEVERAL_GROUPS_VERSION:
-            group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
-            response.groups.append(group)
-            answers = group.topics
-        else:
-            response.error_code = found.error
-            answers = response.topics
-        steps.append(_add(answers, _answers(requested, found, topics, version, request.require_stable), version))
-    return fill(response, chain.from_iterable(steps), sum(_size(*each) for each in groups))
+
+    def steps() -> Iterator[None]:
+        for requested in groups:
+            found = find(requested)
+            if version >= SEVERAL_GROUPS_VERSION:
+                group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
+                response.groups.append(group)
+                answers = group.topics
+            else:
+                response.error_code = found.error
+                answers = response.topics
+            yield from _add(answers, _answers(requested, found, topics, version, request.require_stable), version)
+            if len(groups) > 1:
+                yield
+
+    return fill(response, steps(), sum(map(_size, groups)))
 
 
-def _size(requested: OffsetFetchRequestGroup, found: Found) -> int:
-    """Return how many offsets the response of a group has."""
-    if requested.topics is None:
-        return len(found.offsets) if found.offsets is not None else 0
-    return sum(len(each.partition_indexes) for each in requested.topics)
+def _size(requested: OffsetFetchRequestGroup) -> int:
+    """Return how many offsets are asked for, as far as the request says."""
+    return sum(len(each.partition_indexes) for each in requested.topics or ())
 
 
 def _add(answers: list[Any], topics: Iterator[OffsetFetchResponseTopics], version: int) -> Iterator[None]:

@@ -134,7 +134,7 @@ async def test_the_longest_wait_of_all_portions_is_told() -> None:
     messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
     small = replace(route.cut(9), max_values=MAX_VALUES)
     response = await messages._in_portions(
-        request, small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
+        request, small.lists[0], small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
     )
     assert isinstance(response, ProduceResponse) and response.throttle_time_ms == 700
 
@@ -169,9 +169,11 @@ async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
     messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
     route = next(each for each in ROUTES if each.key is ApiKey.OFFSET_DELETE)
     asked: list[str] = []
+    small = replace(route.cut(0), max_values=MAX_VALUES)
     response: Any = await messages._in_portions(
         OffsetDeleteRequest("g", topics),
-        replace(route.cut(0), max_values=MAX_VALUES),
+        small.lists[0],
+        small,
         _deletion(iter([*[0] * failing, int(ErrorCode.NOT_COORDINATOR)]), asked),
     )
     assert asked == [f"t{number}" for number in range(failing + 1)]
