@@ -11,8 +11,8 @@ batches behind it are searched for and kept, and none of its offsets is assigned
 the log goes on in a new segment, at the recovery point.
 
 Where the recovery point is not known, every batch is checked, and all that is sound stays: a bad batch that sound ones
-follow is reported as damage, and only the end of the newest segment is cut. Offsets that no batch holds stay as well,
-wherever they are: a cleaning leaves such gaps.
+follow, in its segment or a later one, is reported as damage, and only what follows the last sound batch is cut. Offsets
+that no batch holds stay as well, wherever they are: a cleaning leaves such gaps.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ class Recovery:
         self._is_point_known = True
         # Empty segments behind the newest one with a batch, newest first. They go once the log's end is known.
         self._empty: list[Segment] = []
+        # Ends of segments in which nothing is sound, and later segments follow. A later sound batch makes them damage.
+        self._torn: list[tuple[Segment, Damage]] = []
         self._producers = ProducerStates()
         # Batches below this offset are in the snapshot.
         self._producers_from = 0
@@ -142,10 +144,13 @@ class Recovery:
         segments = [self._found(base, sizes) for base in bases]
         while len(segments) > 1 and segments[1].base_offset <= self._log_start_offset:
             self._remove_segment(segments.pop(0))
+        self._set_empty_aside(segments)
+        return segments
+
+    def _set_empty_aside(self, segments: list[Segment]) -> None:
         while len(segments) > 1 and segments[-1].size == 0:
             # A roll that no append followed, or a roll that failed while the segment before it went on.
             self._empty.append(segments.pop())
-        return segments
 
     def _begin_at_known_end(self, recovery_point: int) -> Segment:
         """Return the first segment of a directory without any: no offset below the recovery point is given away again.
@@ -315,6 +320,7 @@ class Recovery:
                 break
             if segment.next_offset < following and not segment.is_damaged_at_end:
                 self._report.gaps.append((segment.next_offset, following))
+        self._cut_torn_ends()
         self._keep_rolled_offset(recovery_point)
         self._protect_flushed_offsets(recovery_point)
         self._remove_empty()
@@ -326,6 +332,18 @@ class Recovery:
                 if segment.is_dirty:
                     segment.sync()
             self._disk.fsync_dir(self._directory)
+
+    def _cut_torn_ends(self) -> None:
+        """Cut the torn ends of segments behind which no later segment holds anything sound, newest first."""
+        while self._torn:
+            segment, damage = self._torn.pop()
+            if any(each.size for each in self._segments if each.base_offset > segment.base_offset):
+                return
+            self._report.damages.remove(damage)
+            self._cut(segment, damage.position, damage.why)
+            self._set_empty_aside(self._segments)
+            end = self._segments[-1].base_offset
+            self._report.gaps = [gap for gap in self._report.gaps if gap[1] <= end]
 
     def _keep_rolled_offset(self, recovery_point: int) -> None:
         """Let the log end where its newest segment began, though that is empty: offsets before it had been assigned.
@@ -427,8 +445,10 @@ class Recovery:
         if self._is_point_known:
             return None
         damage = segment.mark(error.position, error.why)
-        if following is None and damage.end >= segment.size:
-            return None
+        if damage.end >= segment.size:
+            if following is None:
+                return None
+            self._torn.append((segment, damage))
         self._note_damage(damage)
         return damage.end
 

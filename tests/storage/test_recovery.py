@@ -557,15 +557,44 @@ def test_after_a_clean_stop_without_a_recovery_point_a_broken_end_gives_no_offse
         log.read(19, 1, NEVER)
 
 
-def test_without_a_recovery_point_a_lost_segment_end_keeps_the_later_segments(tmp_path: Path) -> None:
-    written(tmp_path, 20)
-    first, second, *_ = sorted(tmp_path.glob("*.log"))
-    with first.open("r+b") as file:
-        file.truncate(first.stat().st_size - 5)
+def with_torn_end(directory: Path, sound: int, newer: list[bytes]) -> Path:
+    """Write a segment of `sound` batches and a torn one, and newer segments from offset 5 on; return the torn file."""
+    directory.mkdir(exist_ok=True)
+    log_file(directory).write_bytes(b"".join(batch(n) for n in range(3)))
+    log_file(directory, 3).write_bytes(b"".join(batch(3 + n) for n in range(sound)) + batch(3 + sound)[:37])
+    for offset, content in enumerate(newer, 5):
+        log_file(directory, offset).write_bytes(content)
+    return log_file(directory, 3)
+
+
+@pytest.mark.parametrize("sound", [0, 1])
+def test_without_a_recovery_point_a_torn_end_is_cut_behind_which_no_segment_holds_anything_sound(
+    tmp_path: Path, sound: int
+) -> None:
+    wrong_crc = batch(5)[:-1] + b"\xff"
+    newer_ones = [b""], [bytes(78)], [batch(5)[:40]], [wrong_crc], [b"", bytes(78)], [bytes(9), b""], [wrong_crc, b"x"]
+    for number, newer in enumerate(newer_ones):
+        directory = tmp_path / str(number)
+        torn = with_torn_end(directory, sound, newer)
+        end, rolled_to = 3 + sound, 4 + len(newer)
+        log = opened(directory, point=-1)
+        assert (torn, 37) in [(cut.path, cut.size) for cut in log.recovery.cuts]
+        # The names tell which offsets had been assigned.
+        assert (log.log_end_offset, log.recovery.damages, log.recovery.gaps) == (rolled_to, [], [(end, rolled_to)])
+        append(log, batch(rolled_to))
+        log.flush()
+        assert read_all(log) == b"".join(batch(n) for n in (*range(end), rolled_to))
+        again = opened(directory, point=-1)
+        assert (again.log_end_offset, again.recovery.cuts, again.recovery.damages) == (rolled_to + 1, [], [])
+
+
+@pytest.mark.parametrize("newer", [[batch(5)], [bytes(78), batch(6)], [batch(5), b"torn"], [b"torn" + batch(5)]])
+def test_without_a_recovery_point_a_torn_end_stays_before_a_sound_batch(tmp_path: Path, newer: list[bytes]) -> None:
+    torn = with_torn_end(tmp_path, 1, newer)
     log = opened(tmp_path, point=-1)
-    assert (log.recovery.cuts, log.log_end_offset) == ([], 20)
-    (damage,) = log.recovery.damages
-    assert (damage.path, damage.end) == (first, first.stat().st_size)
+    assert log.recovery.damages[0][:3] == (torn, len(batch(3)), len(batch(3)) + 37)
+    assert torn not in [cut.path for cut in log.recovery.cuts]
     with pytest.raises(CorruptBatch):
-        log.read(int(second.stem) - 1, 1, NEVER)
-    assert read_header(log.read(int(second.stem), 1, NEVER).read()).base_offset == int(second.stem)
+        log.read(4, 1, NEVER)
+    first = next(5 + at for at, content in enumerate(newer) if batch(5 + at) in content)
+    assert log.read(first, 1, NEVER).read() == batch(first)

@@ -353,14 +353,16 @@ class TornLog:
         found = {offset for first, end in log.recovery.gaps for offset in range(first, end)}
         for damage in log.recovery.damages:
             segment = next(each for each in log.segments if each.path(LOG_SUFFIX) == damage.path)
+            later = [each for each in log.segments if each.base_offset > segment.base_offset]
+            is_followed = damage.end < segment.size or any(any(each.sound_headers()) for each in later)
+            assert is_followed or self.is_point_known or self.clean, f"{damage} is a torn end, and nothing follows"
             before, behind = segment.base_offset, log.log_end_offset
             for position, header in segment.sound_headers():
                 if position < damage.position:
                     before = header.next_offset
                 elif behind == log.log_end_offset:
                     behind = header.base_offset
-            later = [each.base_offset for each in log.segments if each.base_offset > segment.base_offset]
-            found |= set(range(before, min([behind, *later])))
+            found |= set(range(before, min([behind, *(each.base_offset for each in later)])))
         if log.recovery.missing is not None:
             found |= set(range(*log.recovery.missing))
         self.has_damage |= bool(log.recovery.damages) and not self.is_point_known

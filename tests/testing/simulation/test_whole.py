@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from odradek.tests.support.seeds import seeds
 from odradek.tests.support.simulations.whole.planted import PLANTS, Plant, find, planted
 from odradek.tests.support.simulations.whole.run import run
 
 
-@pytest.mark.parametrize("seed", seeds(range(3), range(1_000)))
-@pytest.mark.parametrize("nodes", [1, 3])
+# Seed 14 finds a torn end that was kept as damage, though the newer segment held nothing sound.
+@pytest.mark.parametrize(("seed", "nodes"), [*product(seeds(range(3), range(1_000)), (1, 3)), (14, 1)])
 def test_the_judge_has_no_objection(seed: int, nodes: int) -> None:
     result = run(seed, nodes)
     assert not result.violations, result.report()
