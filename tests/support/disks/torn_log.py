@@ -315,7 +315,8 @@ class TornLog:
         held = records_of(log)
         assert all(known[offset] == each for offset, each in held.items()), "a record is not what was written"
         # A start that a power cut interrupted may have begun the log anew, and left a note of what was before.
-        assert log.log_start_offset == self.start or log.recovery.lost_before == self.start
+        noted_from = log.recovery.lost_before
+        assert log.log_start_offset == self.start or (noted_from is not None and noted_from <= self.start)
         missing = {offset for offset in known if self.start <= offset < end and offset not in held}
         lost = missing - self.cleaned_away(known)
         noted = set(range(self.start, log.log_start_offset))
