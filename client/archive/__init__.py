@@ -2,14 +2,14 @@
 
 layout         columns, partitions and properties of a table      places    where tables and their catalog are
 state          the offsets that a table holds                     once      a commit whose fate is known
-rows           fetched batches -> rows of the table               parquet_files   rows -> files of one day each
-range_files    a range of the topic -> files
+rows           fetched batches -> rows of the table               day_files       rows -> files of one day each
+range_files    a range of the topic -> files                      parquet_files   those of an archive's partition
 options        what an archiver does
 run            from the topic to the table, commit by commit      upkeep    compact, expire
 check          what is wrong with its offsets and rows            status    how far a topic is archived
 data_files     rows of a partition in the order of offsets        restore   rows -> record batches again
 typed          values as columns by fields or a schema, and the table's evolution
-row_files      a pipeline's own rows -> files              row_tables      tables of such rows, each batch once
+row_files      a pipeline's own rows -> files                     row_tables      tables of such rows, each batch once
 local_files    what a directory needs to survive a power cut
 union          the table up to its offsets, the log behind them  union_table   both as one table of Arrow or Polars
 """

@@ -39,7 +39,8 @@ from pyiceberg.types import (
 )
 
 from . import ArchiveError
-from .parquet_files import DAY_FIELD, TablePlace
+from .day_files import TablePlace
+from .parquet_files import DAY_FIELD
 from .rows import ERROR, TYPED
 
 LAYOUT_VERSION = "1"

@@ -9,8 +9,8 @@ from typing import Any
 from ..core.options import check_choice
 from ..errors import InvalidOption
 from ..record import EARLIEST
+from .day_files import TARGET_BYTES
 from .once import COMMIT_TIMEOUT_S
-from .parquet_files import TARGET_BYTES
 from .typed import BAD, FORMATS, TypedValues, of_json, of_registry
 
 # A round that finds more than this ends early, so that a year's backlog comes in commits of this size.

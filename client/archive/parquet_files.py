@@ -13,34 +13,19 @@ once the table's state is beyond it, a file that no snapshot names is left over 
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import date, timedelta
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet
-from pyarrow import fs
 
+from .day_files import TARGET_BYTES, Day, DayFiles, TablePlace, split
 from .rows import TYPED
 
 DAY_FIELD = "timestamp_day"
-TARGET_BYTES = 128 << 20
-# Rows that wait, as Arrow. Those of one day become a row group, which takes about its size once more as it is written.
-GROUP_BYTES = 8 << 20
-# Of all days: the less there may be, the smaller are the files of many days at a time.
-PENDING_BYTES = 16 << 20
-# What Arrow needs for a batch of few rows, beside their bytes.
-_PART_BYTES = 6 << 10
-_ROW_GROUP = 131_072
-# A file that is written on has the list of its row groups in memory, and a descriptor.
-OPEN_FILES = 32
 _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
 _NAME = re.compile(r"(\d+)-(\d+)-([0-9a-f]{32})-(\d+)\.parquet")
@@ -78,25 +63,6 @@ def base_of(path: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-class TablePlace(NamedTuple):
-    """Where the files of a table go to. It can be pickled, and tasks of Spark need no pyiceberg for it."""
-
-    # A filesystem of pyarrow, and where the table's data files are in it.
-    files: Any
-    root: str
-    # The same as the table says it.
-    location: str
-    # Of Arrow, with the field ids of the table.
-    schema: Any
-
-    def created(self, path: str) -> Any:
-        """Return the stream of a new file."""
-        name = self.root + path.removeprefix(self.location)
-        if isinstance(self.files, fs.LocalFileSystem):
-            self.files.create_dir(name.rpartition("/")[0])
-        return self.files.open_output_stream(name)
-
-
 class NewFile(NamedTuple):
     """A file that is whole."""
 
@@ -108,110 +74,51 @@ class NewFile(NamedTuple):
     size_bytes: int
 
 
-@dataclass(slots=True)
-class _Day:
-    """The rows of one day: those that wait, and the file that they go to."""
-
-    pending: list[Any] = field(default_factory=list[Any])
-    pending_bytes: int = 0
-    pending_rows: int = 0
-    path: str = ""
-    stream: Any = None
-    writer: Any = None
-    first: int = -1
-    last: int = -1
-    rows: int = 0
-
-
-class PartitionFiles:
+class PartitionFiles(DayFiles):
     """Writes the files of one partition from the state `begin` on. `finish` them, or `abandon`."""
 
     def __init__(self, place: TablePlace, partition: int, begin: int, target_bytes: int = TARGET_BYTES) -> None:
-        self._place, self.schema = place, place.schema
+        super().__init__(place, target_bytes)
         # An attempt that failed may have left files that go on from the same state.
         self._partition, self._begin, self._run = partition, begin, uuid.uuid4().hex
-        self._target_bytes = target_bytes
-        self._days: dict[int, _Day] = {}
-        self._pending_bytes = 0
+        # The first and the last offset of each open file.
+        self._offsets: dict[int, tuple[int, int]] = {}
         self._done: list[NewFile] = []
-        self._count = 0
 
     def add(self, batch: Any) -> None:
         """Take rows of the table, in the order of offsets."""
         for number, part in _by_day(batch):
-            day = self._days.setdefault(number, _Day())
-            day.pending.append(part)
-            size = part.nbytes + _PART_BYTES
-            day.pending_bytes += size
-            day.pending_rows += len(part)
-            self._pending_bytes += size
-            if day.pending_rows >= _ROW_GROUP or day.pending_bytes >= GROUP_BYTES:
-                self._write(number, day)
-        while self._pending_bytes > PENDING_BYTES:
-            self._write(*max(self._days.items(), key=lambda each: each[1].pending_bytes))
+            self.add_part(number, part)
+        self.keep_to_bound()
 
     @property
     def written_bytes(self) -> int:
         """The bytes of the files so far."""
-        opened = (day.stream.tell() for day in self._days.values() if day.writer is not None)
-        return sum(each.size_bytes for each in self._done) + sum(opened)
+        return sum(each.size_bytes for each in self._done) + self.open_bytes
 
     def finish(self) -> list[NewFile]:
         """Write the rest, and return all files."""
-        while self._days:
-            # Where too many files are open, a write ends one of another day, too.
-            number = min(self._days)
-            day = self._days[number]
-            if day.pending:
-                self._write(number, day)
-            if self._days.get(number) is day:
-                self._close(number)
+        self.write_rest()
         return self._done
 
-    def abandon(self) -> None:
-        """Close what is open. No commit will name these files."""
-        for day in self._days.values():
-            if day.writer is not None:
-                with suppress(OSError, pa.ArrowException):
-                    day.writer.close()
-                    day.stream.close()
-        self._days.clear()
+    def _write(self, number: int, day: Day) -> None:
+        first, last = (part.column("offset")[at].as_py() for part, at in ((day.pending[0], 0), (day.pending[-1], -1)))
+        self._offsets[number] = self._offsets.get(number, (first, last))[0], last
+        super()._write(number, day)
 
-    def _write(self, number: int, day: _Day) -> None:
-        """Write the rows of a day that wait as a row group, and end the file where it is large enough."""
-        rows = pa.Table.from_batches(day.pending, schema=self.schema)
-        if day.writer is None:
-            day.first = rows["offset"][0].as_py()
-            day.writer = self._opened(number, day)
-        day.writer.write_table(rows, row_group_size=_ROW_GROUP)
-        day.last = rows["offset"][-1].as_py()
-        day.rows += len(rows)
-        self._pending_bytes -= day.pending_bytes
-        day.pending, day.pending_bytes, day.pending_rows = [], 0, 0
-        if day.stream.tell() >= self._target_bytes:
-            self._close(number)
-        elif sum(each.writer is not None for each in self._days.values()) > OPEN_FILES:
-            opened = {key: each for key, each in self._days.items() if each.writer is not None and each is not day}
-            self._close(min(opened, key=lambda key: opened[key].rows))
+    def new_path(self, number: int, file: int) -> str:
+        """Return the path of a new file of a day."""
+        name = f"{self._partition}-{self._begin}-{self._run}-{file}.parquet"
+        return f"{self.place.location}/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
 
-    def _opened(self, number: int, day: _Day) -> Any:
-        name = f"{self._partition}-{self._begin}-{self._run}-{self._count}.parquet"
-        self._count += 1
-        day.path = f"{self._place.location}/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
-        day.stream = self._place.created(day.path)
-        return parquet_writer(day.stream, self.schema)
+    def new_writer(self, stream: Any) -> Any:
+        """Return a writer of an archive's Parquet."""
+        return parquet_writer(stream, self.place.schema)
 
-    def _close(self, number: int) -> None:
-        """End the file of a day. Rows that wait, and those that come, go to another one."""
-        day = self._days.pop(number)
-        if day.writer is not None:
-            day.writer.close()
-            size = day.stream.tell()
-            day.stream.close()
-            sync(day.path)
-            self._done.append(NewFile(day.path, self._partition, day.first, day.last, day.rows, size))
-        if day.pending:
-            self._days[number] = _Day(day.pending, day.pending_bytes, day.pending_rows)
+    def note(self, number: int, day: Day, size_bytes: int) -> None:
+        """Take note of a file that is whole."""
+        offsets = self._offsets.pop(number)
+        self._done.append(NewFile(day.path, self._partition, *offsets, day.rows, size_bytes))
 
 
 def parquet_writer(stream: Any, schema: Any) -> Any:
@@ -232,30 +139,6 @@ def parquet_writer(stream: Any, schema: Any) -> Any:
 
 
 def _by_day(batch: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the days of rows, since 1970, each with its rows in their order.
-
-    They are copies: slices of rows that wait would keep all rows that came with them.
-    """
-    if not len(batch):
-        return
+    """Yield the days of rows, since 1970, each with its rows in their order."""
     times = batch.column(2)
-    days = np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8) // _DAY_US
-    if days.min() == days.max():
-        yield int(days[0]), batch
-        return
-    order = np.argsort(days, kind="stable")
-    days = days[order]
-    starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(batch)]
-    for start, end in pairwise(starts):
-        yield int(days[start]), batch.take(pa.array(order[start:end]))
-
-
-def sync(path: str) -> None:
-    """Have a file of this machine on disk before a commit names it. Object stores have it once it is written."""
-    name = path.removeprefix("file://")
-    if "://" not in name:
-        opened = os.open(name, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+    return split(batch, np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8) // _DAY_US)

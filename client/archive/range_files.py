@@ -20,7 +20,7 @@ def write_range(
 
     `goes_on` gets the offset so far and the bytes written, and tells whether to go on.
     """
-    rows = TableRows(files.schema, wanted.topic, wanted.partition, wanted.start, wanted.end, typed)
+    rows = TableRows(files.place.schema, wanted.topic, wanted.partition, wanted.start, wanted.end, typed)
     reader = range_reader(wanted, reading, brokers)
     reached, sections = wanted.end, reader.sections()
     try:

@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,19 +22,16 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from .parquet_files import OPEN_FILES, PENDING_BYTES, TARGET_BYTES, TablePlace, sync
+from .day_files import TARGET_BYTES, Day, DayFiles, TablePlace, split
 from .rows import MAX_MS, MIN_MS
 
 _NAME = re.compile(r"rows-([0-9a-f-]{36})-(\d+)-[0-9a-f]{32}-\d+\.parquet")
-_ROW_GROUP = 131_072
-# What Arrow needs for a part of few rows and columns, beside their bytes.
-_PART_BYTES = 1 << 10
 _DAYS = MIN_MS // 86_400_000, MAX_MS // 86_400_000
 _TIMES_US = MIN_MS * 1000, MAX_MS * 1000 + 999
 _PARQUET: Any = pyarrow.parquet
 _COMPUTE: Any = pyarrow.compute
-# A file for rows of any day.
-_ALL_DAYS = None
+# Where the column of days is null.
+_NO_DAY = np.iinfo(np.int32).min
 
 
 class RowTypeError(ValueError):
@@ -56,113 +51,55 @@ def batch_of(path: str) -> Batch | None:
     return None if found is None else Batch(found[1], int(found[2]))
 
 
-@dataclass(slots=True)
-class _Day:
-    """The rows of one day: those that wait, and the file that they go to."""
-
-    pending: list[Any] = field(default_factory=list[Any])
-    pending_bytes: int = 0
-    path: str = ""
-    stream: Any = None
-    writer: Any = None
-    written_rows: int = 0
-
-
-class RowFiles:
+class RowFiles(DayFiles):
     """Writes the files of one task. `finish` them, or `abandon`."""
+
+    # Rows have few columns beside an archive's.
+    part_bytes = 1 << 10
 
     def __init__(
         self, place: TablePlace, batch: Batch | None, day_column: str | None = None, target_bytes: int = TARGET_BYTES
     ) -> None:
-        self._place, self._day_column, self._target_bytes = place, day_column, target_bytes
+        super().__init__(place, target_bytes)
+        self._day_column = day_column
         parts = () if batch is None else (batch.query_id, str(batch.number))
         self._prefix = "-".join(("rows", *parts, uuid.uuid4().hex))
-        self._days: dict[int | None, _Day] = {}
         self._done: list[str] = []
-        self._count = 0
         self.rows = 0
 
     def add(self, batch: Any) -> None:
         """Take rows, whose columns are found by their names. Raises RowTypeError."""
-        for key, part in self._by_day(fitted(batch, self._place.schema)):
-            day = self._days.setdefault(key, _Day())
-            day.pending.append(part)
-            day.pending_bytes += part.nbytes + _PART_BYTES
+        for number, part in self._by_day(fitted(batch, self.place.schema)):
+            self.add_part(number, part)
         self.rows += len(batch)
-        if self._pending_bytes() > PENDING_BYTES:
-            self._join_parts()
-        while self._pending_bytes() > PENDING_BYTES:
-            self._write(max(self._days, key=lambda key: self._days[key].pending_bytes))
+        self.join_parts()
+        self.keep_to_bound()
 
     def finish(self) -> list[str]:
         """Write the rest, and return the paths of all files."""
-        while self._days:
-            key = next(iter(self._days))
-            if self._days[key].pending:  # a row group without rows would leave the file without statistics
-                self._write(key)
-            if key in self._days:
-                self._close(key)
+        self.write_rest()
         return self._done
 
-    def abandon(self) -> None:
-        """Close what is open. No commit will name these files."""
-        for day in self._days.values():
-            if day.writer is not None:
-                with suppress(OSError, pa.ArrowException):
-                    day.writer.close()
-                    day.stream.close()
-        self._days.clear()
+    def new_path(self, number: int, file: int) -> str:
+        """Return the path of a new file."""
+        return f"{self.place.location}/{self._prefix}-{file}.parquet"
 
-    def _pending_bytes(self) -> int:
-        return sum(day.pending_bytes for day in self._days.values())
+    def new_writer(self, stream: Any) -> Any:
+        """Return a writer of Parquet."""
+        return _PARQUET.ParquetWriter(
+            stream, self.place.schema, compression="zstd", compression_level=1, store_schema=False
+        )
 
-    def _join_parts(self) -> None:
-        """Make one part of those of each day: a part of few rows takes more memory than these."""
-        for day in self._days.values():
-            if len(day.pending) > 1:
-                day.pending = pa.Table.from_batches(day.pending).combine_chunks().to_batches()
-                day.pending_bytes = sum(part.nbytes + _PART_BYTES for part in day.pending)
-
-    def _write(self, key: int | None) -> None:
-        """Write the rows of a day that wait, and end the file where it is large enough, or too many are open."""
-        day = self._days[key]
-        rows = pa.Table.from_batches(day.pending, schema=self._place.schema)
-        day.pending, day.pending_bytes = [], 0
-        if day.writer is None:
-            day.path = f"{self._place.location}/{self._prefix}-{self._count}.parquet"
-            self._count += 1
-            day.stream = self._place.created(day.path)
-            day.writer = _PARQUET.ParquetWriter(
-                day.stream, self._place.schema, compression="zstd", compression_level=1, store_schema=False
-            )
-        day.writer.write_table(rows, row_group_size=_ROW_GROUP)
-        day.written_rows += len(rows)
-        opened = [each for each, other in self._days.items() if other.writer is not None]
-        if day.stream.tell() >= self._target_bytes:
-            self._close(key)
-        elif len(opened) > OPEN_FILES:
-            self._close(min(opened, key=lambda each: self._days[each].written_rows))
-
-    def _close(self, key: int | None) -> None:
-        """End the file of a day. Rows that wait, and those that come, go to another one."""
-        day = self._days.pop(key)
-        day.writer.close()
-        day.stream.close()
-        sync(day.path)
+    def note(self, number: int, day: Day, size_bytes: int) -> None:
+        """Take note of a file that is whole."""
         self._done.append(day.path)
-        if day.pending:
-            self._days[key] = _Day(day.pending, day.pending_bytes)
 
-    def _by_day(self, batch: Any) -> Iterator[tuple[int | None, Any]]:
-        """Yield the days of rows, each with its rows in their order. Copies: slices would keep what they come from."""
-        if self._day_column is None or not len(batch):
-            if len(batch):
-                yield _ALL_DAYS, batch
-            return
+    def _by_day(self, batch: Any) -> Iterator[tuple[int, Any]]:
+        """Yield the days of rows, each with its rows in their order. Without a column of days all are of one."""
+        if self._day_column is None:
+            return split(batch, np.zeros(len(batch), np.int32))
         dates = batch.column(self._day_column).cast(pa.date32()).cast(pa.int32())
-        keys = dates.fill_null(np.iinfo(np.int32).min).to_numpy()
-        for key in np.unique(keys).tolist():
-            yield key, batch.filter(pa.array(keys == key))
+        return split(batch, dates.fill_null(_NO_DAY).to_numpy())
 
 
 def fitted(batch: Any, schema: Any) -> Any:

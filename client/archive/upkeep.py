@@ -26,9 +26,10 @@ from pyiceberg.table.snapshots import Operation
 
 from . import ArchiveError
 from .data_files import DataFile, files_of
+from .day_files import TARGET_BYTES, sync
 from .layout import arrow_schema, data_folder, projected
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
-from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
+from .parquet_files import DAY_FIELD, base_of, compacted_name, parquet_writer, parsed_name
 from .row_files import batch_of
 from .row_tables import last_batch
 from .run import Archiver

@@ -35,7 +35,7 @@ from .plan import divide
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..archive.parquet_files import TablePlace
+    from ..archive.day_files import TablePlace
     from ..archive.run import Round
     from ..archive.typed import TypedValues
     from ..schemas.schema_registry import SchemaRegistry

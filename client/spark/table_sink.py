@@ -37,7 +37,7 @@ from .progress import BATCH_ID, QUERY_ID
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from ..archive.parquet_files import TablePlace
+    from ..archive.day_files import TablePlace
     from ..archive.row_files import Batch
     from .sink import ArrowBatch
 

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
-from odradek.client.archive import ArchiveError, once, row_files, row_tables, upkeep
+from odradek.client.archive import ArchiveError, day_files, once, row_files, row_tables, upkeep
 from odradek.client.archive.layout import place_of
 from odradek.client.archive.row_files import Batch, RowFiles, RowTypeError
 from odradek.client.archive.row_tables import RowsRejected, commit_rows, last_batch, open_rows, rows_schema
@@ -130,8 +130,8 @@ def test_columns_come_later_get_wider_and_stay_in_their_own_types(catalog: Any) 
 def test_files_hold_a_day_each_where_the_table_has_days(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     times = [None if day == 3 else datetime(2013, 1, 1 + day, 5, tzinfo=UTC) for day in range(5)] * 2
     rows = pa.RecordBatch.from_pydict({"at": pa.array(times, pa.timestamp("us", "UTC")), "id": list(range(10))})
-    monkeypatch.setattr(row_files, "OPEN_FILES", 2)
-    monkeypatch.setattr(row_files, "PENDING_BYTES", 100)
+    monkeypatch.setattr(day_files, "OPEN_FILES", 2)
+    monkeypatch.setattr(day_files, "PENDING_BYTES", 100)
     paths = written(catalog, rows, day="at")
     commit_rows(catalog, NAME, paths)
     assert held(catalog) == list(range(10))
@@ -193,7 +193,7 @@ def test_times_that_no_commit_can_read_are_refused_by_the_task(catalog: Any, day
 
 
 def test_rows_of_many_days_that_wait_are_few_parts(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_files, "PENDING_BYTES", 200 * 1100)
+    monkeypatch.setattr(day_files, "PENDING_BYTES", 200 * 1100)
     days = pa.array([day * 86_400_000_000 for day in range(200)], pa.timestamp("us", "UTC"))
     rows = pa.RecordBatch.from_pydict({"at": days, "id": list(range(200))})
     table, held_by = open_rows(catalog, NAME, rows.schema, "at")

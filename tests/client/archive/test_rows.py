@@ -11,9 +11,10 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow as pa
 import pyarrow.parquet
-from odradek.client.archive import parquet_files
+from odradek.client.archive import day_files
+from odradek.client.archive.day_files import TablePlace
 from odradek.client.archive.layout import SCHEMA, arrow_schema
-from odradek.client.archive.parquet_files import PartitionFiles, TablePlace, _by_day
+from odradek.client.archive.parquet_files import PartitionFiles, _by_day
 from odradek.client.archive.rows import MAX_MS, TableRows
 from odradek.client.arrow.batches import Section, scan
 from odradek.protocol.records.batch import encode_batch
@@ -108,14 +109,14 @@ def test_four_hundred_days_in_a_batch_are_split_in_order() -> None:
 
 def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch has a record of 1 KB of each day, so that no day ever has many rows of its own."""
-    monkeypatch.setattr(parquet_files, "PENDING_BYTES", 1 << 20)
+    monkeypatch.setattr(day_files, "PENDING_BYTES", 1 << 20)
     files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
     days = [record(number * 86_400_000, value=bytes(1_000)) for number in range(400)]
     for round_ in range(10):
         for batch in [*making.feed(section(*days, base=400 * round_)), *making.rest()]:
             files.add(batch)
         assert sum(day.pending_bytes for day in files._days.values()) <= 1 << 20
-        assert sum(day.writer is not None for day in files._days.values()) <= parquet_files.OPEN_FILES
+        assert sum(day.writer is not None for day in files._days.values()) <= day_files.OPEN_FILES
     done = files.finish()
     assert sum(each.rows for each in done) == 4_000 and len({each.path for each in done}) == len(done)
 
@@ -123,7 +124,7 @@ def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monk
 def test_rows_of_one_day_wait_no_longer_than_they_make_a_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_files, "GROUP_BYTES", 100_000)
+    monkeypatch.setattr(day_files, "GROUP_BYTES", 100_000)
     files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
     for number in range(30):
         for batch in [*making.feed(section(*[record(value=bytes(1_000))] * 10, base=10 * number)), *making.rest()]:

@@ -22,7 +22,7 @@ PARTITIONS = 2
 STEPS: tuple[tuple[Any, str], ...] = (
     (parquet_files.PartitionFiles, "add"),
     (parquet_files.PartitionFiles, "_write"),
-    (parquet_files.PartitionFiles, "_opened"),
+    (parquet_files.PartitionFiles, "_open"),
     (parquet_files.PartitionFiles, "_close"),
     (parquet_files.PartitionFiles, "finish"),
     (run, "commit_files"),
