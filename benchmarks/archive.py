@@ -59,7 +59,7 @@ def _figures(address: str, folder: Path, rows: int, commits: int, files: int) ->
     reading = read_options({"kafka.bootstrap.servers": address, "path": "fetch"}, "archives")
     _produce(address, "bulk", rows)
     tables = [ArchiveOptions(table=("odradek", f"bulk_{number}")) for number in range(4)]
-    # The first one takes memory from the system, which all later ones have.
+    # The first round asks the system for memory, which the later rounds use again: it is not measured.
     Archiver(catalog, "bulk", reading, tables[0]).round()
     taken = min(_cpu_s(Archiver(catalog, "bulk", reading, each).round) for each in tables[1:])
     floor = min(_floor_s(catalog, folder) for _ in range(3))

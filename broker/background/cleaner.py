@@ -294,7 +294,7 @@ class Cleaner:
         if passes:
             self._postponed.add(partition)
         elif partition.is_online:
-            # Its configs may be the reason: the most that its records may have, say.
+            # Its configs may be the reason, such as max.decompressed.message.bytes: a change of them is worth a try.
             self._uncleanable[partition] = partition.log.config
         until = "the next round" if passes else "a restart, or a change of its configs"
         _log.error("%s-%d is not cleaned any more until %s: %s", partition.topic, partition.index, until, error)

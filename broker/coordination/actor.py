@@ -40,7 +40,7 @@ class Runtime(NamedTuple):
     note: Callable[[str, str, str], None]
     # Called by an actor whose state is blank.
     forget: Callable[[Actor[Any, Any, Any]], None]
-    # Does a step that takes long.
+    # Runs a long step in a thread.
     aside: Aside
 
 

@@ -1,4 +1,4 @@
-"""The machine of one kind of actor, as the functions that differ, and the errors that their clients get."""
+"""What one kind of actor does: the functions in which the kinds differ, and the errors that clients get."""
 
 from __future__ import annotations
 

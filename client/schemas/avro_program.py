@@ -29,7 +29,7 @@ from .typed_rows import cast
 MAX_STEPS = 40_000
 _STEP = Struct("<8q")
 _I64 = (-(1 << 63), (1 << 63) - 1)
-# What a date and a time of Python can be, in days and in microseconds.
+# The range of Python's dates, in days, and of its times, in microseconds, since 1970.
 _DAYS = (-719_162, 2_932_896)
 _US = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 _MAX_DIGITS = 38
@@ -155,7 +155,7 @@ class _Steps:
             if name is None:
                 parts.append(self.value(each["type"], None, None))
             elif name not in fields:
-                return self._add(Do.NOT_USUAL)  # two fields are one for the reader
+                return self._add(Do.NOT_USUAL)  # the reader's aliases give two written fields one name
             else:
                 kind = fields.pop(name)["type"]
                 parts.append(self.value(each["type"], None if reader is None else kind, left.pop(name, None)))

@@ -75,7 +75,7 @@ class _Comparison:
     def _types(self, readers: Any, writers: Any, path: str) -> None:
         for name, writer in writers.items():
             self._steps.take()
-            if writer.GetOptions().map_entry:  # which its field is compared by
+            if writer.GetOptions().map_entry:  # it is compared as the type of its map field
                 continue
             if name in readers:
                 self._pair(readers[name], writer, f"{path}/{name}")

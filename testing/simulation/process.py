@@ -61,7 +61,7 @@ class Process:
         self.number = world.next_number()
         self.clocks = clocks or Clocks(world)
         self.is_alive = self.is_powered = True
-        # How much slower its threads are than usual, and how much slower than those its fsyncs.
+        # By how much its threads are slower than usual, and by how much its fsyncs are slower still.
         self.slowness = 1.0
         self.fsync_slowness: Callable[[], float] = lambda: 1.0
         self._chance = world.random(f"threads {host} {self.number}")

@@ -223,7 +223,7 @@ def _update(cluster: ClusterState, place: TopicPartition) -> PartitionUpdate:
 
 
 def pieces_of(message: Message, max_values: int = MAX_VALUES) -> Iterator[Message]:
-    """Yield the messages that say the same together, in the order in which they are to be sent."""
+    """Yield smaller messages that together say what this one says, in the order in which they are to be sent."""
     if isinstance(message, StopReplicas):
         left = iter(message.partitions.items())
         part = dict(islice(left, max_values))

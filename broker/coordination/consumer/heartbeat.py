@@ -164,7 +164,7 @@ def _describe(draft: Draft) -> None:
     draft.subscription_changed |= regexes.changed(draft, None if before is None else before.subscribed_topic_regex)
     needs_target = draft.subscription_changed or elects_another(draft)
     topics = draft.group.topics
-    # Read first: a large step is done in a thread, beside which topics change.
+    # Read before the topics are: a large step runs in a thread, and topics may change meanwhile.
     seen_changes = topics.change_count
     if not needs_target and draft.body.seen_changes == seen_changes:
         return

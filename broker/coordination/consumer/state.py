@@ -219,6 +219,6 @@ def _with_epochs(topics: list[kafka.TopicPartitions], default: int) -> dict[Plac
         epochs = each.assignment_epochs
         if epochs is None or len(epochs) != len(each.partitions):
             epochs = [default] * len(each.partitions)
-        # A member may have ten thousand topics, so nothing of Python's runs for each partition.
+        # A member may have ten thousand topics, so this loop runs in C.
         found.update(zip(zip(repeat(each.topic_id), each.partitions, strict=False), epochs, strict=True))
     return found

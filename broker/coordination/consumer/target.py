@@ -58,7 +58,7 @@ def assignor_of(group: Group) -> str:
 
 
 def elects_another(draft: Draft) -> bool:
-    """Return whether the group's assignor is another one once the member is what it says."""
+    """Return whether the group elects another assignor once the member's new vote counts."""
     before, after = draft.member.said, draft.said.server_assignor
     if (before and before.server_assignor) == after:
         return False

@@ -125,7 +125,7 @@ def _describe(draft: Draft) -> set[str]:
     draft.subscription_changed = old_names != said.subscribed_topic_names
     names = _subscribed_with(draft)
     found = body.metadata_hash
-    # Read first: a large step is done in a thread, beside which topics change.
+    # Read before the topics are: a large step runs in a thread, and topics may change meanwhile.
     seen_changes = topics.change_count
     if draft.subscription_changed or body.seen_changes != seen_changes:
         found = metadata_hash(names, topics)
