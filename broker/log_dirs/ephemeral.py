@@ -7,7 +7,6 @@ was killed is removed by the next broker that makes one.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -55,6 +54,8 @@ def new_directory() -> str:
 
 def remove_directories(directories: Iterable[Path]) -> None:
     """Remove directories with all that is in them."""
+    import shutil  # a start takes 3 ms longer with it
+
     for each in directories:
         shutil.rmtree(each, ignore_errors=True)
 

@@ -569,3 +569,8 @@ def test_a_fetch_waits_no_longer_than_its_follower_may_lag_or_its_leader_may_be_
 def test_the_configs_of_a_controllers_listener_are_only_not_acted_on() -> None:
     own = {"listener.name.controller.ssl.client.auth": "required", "controller.listener.names": "CONTROLLER"}
     assert any("listener.name.controller" in each for each in BrokerConfig.parse(own)[1])
+
+
+def test_it_shows_what_differs_from_the_defaults_and_no_password() -> None:
+    config, _ = BrokerConfig.parse({"log.segment.bytes": "1048576", "ssl.key.password": "keep it"})
+    assert repr(config) == "BrokerConfig(broker.id=1, ssl.key.password=[hidden], log.segment.bytes=1048576)"
