@@ -83,21 +83,12 @@ class Account:
 class Run:
     """One run: its broker, its members and its account."""
 
-    # Whether a change of state that was rejected may have been written, because it crossed the wire.
-    may_be_written_late = False
-    # The pause of the producer after each batch.
-    pause_s = 0.005
-
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.broker = BrokerProcess(folder, **SETTINGS)
         self.account = Account()
         self.topic_id = b""
         self.deadline_s = time.monotonic() + WITHIN_S
-
-    async def leader(self) -> tuple[str, str]:
-        """Return the address of the partition's leader, and a name of its time as such."""
-        return self.broker.address, ""
 
     @property
     def is_written(self) -> bool:
@@ -118,7 +109,7 @@ class Run:
         while not self.is_written:
             self.check_time()
             try:
-                async with await Raw.connect((await self.leader())[0]) as raw:
+                async with await Raw.connect(self.broker.address) as raw:
                     error = 0
                     while not self.is_written and not error:
                         count = self.chance.randint(1, 9)
@@ -128,7 +119,7 @@ class Run:
                         if not error:
                             # What was written before a kill and not answered is there as well.
                             self.account.end = max(self.account.end, written.base_offset + count)
-                        await asyncio.sleep(self.pause_s)
+                        await asyncio.sleep(0.005)
             except LOST:
                 await asyncio.sleep(0.05)
 
@@ -136,18 +127,15 @@ class Run:
         """Be a member, again and again."""
         while not self.is_done:
             self.check_time()
-            member_id = name
             try:
-                address, time_as_leader = await self.leader()
-                member_id = name + time_as_leader
-                async with await Raw.connect(address) as raw:
-                    member = ShareMember(raw, GROUP, member_id, self.topic_id)
+                async with await Raw.connect(self.broker.address) as raw:
+                    member = ShareMember(raw, GROUP, name, self.topic_id)
                     if (await member.fetch(0, max_records=0)).error_code == 0:
                         await self._be(member)
             except LOST:
                 pass
             # The broker gives back what the connection held: nobody knows when, so nobody may hold it for a while.
-            self.account.gone(member_id)
+            self.account.gone(name)
             await asyncio.sleep(0.05)
 
     async def _be(self, member: ShareMember) -> None:
@@ -183,8 +171,7 @@ class Run:
         response = await member.acknowledge(0, *((record, record, (kind,)) for record, kind in some.items()))
         data: Any = data_of(response)
         if response.error_code or (data is not None and data.error_code):
-            if not self.may_be_written_late:
-                account.doubtful -= accepted
+            account.doubtful -= accepted
             return
         account.doubtful -= accepted
         account.accepted |= accepted
