@@ -34,6 +34,10 @@ _PASSING = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.LEADER_NOT_AVAILABLE,
+        # A replica restarts, or another one takes the place of a full disk.
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
         # The leader of a new topic may not know it yet.
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.TOPIC_ALREADY_EXISTS,

@@ -4,9 +4,10 @@ The leader of a record's partition writes its dead letter, by an ordinary Produc
 dead letter's partition: the number of the record's partition, modulo the count of the topic's. It does so as the broker
 that it is to others (security/outgoing.py), so that ACLs count.
 
-What waits are offsets, in a queue for each partition that is written to. They are bounded by the records in
+What waits are ranges of offsets, in a queue for each partition that is written to. They are bounded by the records in
 flight (share.partition.max.record.locks), because dead letters that are not written stay in flight; Kafka's queue has
-no bound. Only the batch that is being sent has records: at most `MAX_RECORDS`, of `MAX_BYTES` or one alone, and
+no bound. One range may be very long: a member acquires a batch of the log whole, whatever number of records it says
+that it has. Only the batch that is being sent has records: at most `MAX_RECORDS`, of `MAX_BYTES` or one alone, and
 `MAX_BATCHES` batches at a time.
 
 Promise: a dead letter is written, or a line of the log at ERROR says why not.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -75,9 +76,24 @@ class _Burial:
 
     origin: Origin
     copies_records: bool
-    # Each with its offset, in order; those that are written go.
-    left: deque[tuple[int, DeadLetters]]
+    # In order of their offsets; those that are written go.
+    left: deque[DeadLetters]
     done: asyncio.Future[None]
+
+    def offsets(self) -> Iterator[tuple[int, DeadLetters]]:
+        """Yield what is left, offset by offset."""
+        return ((offset, letters) for letters in self.left for offset in range(letters.first, letters.last + 1))
+
+    def advance(self, count: int) -> None:
+        """Note that so many are written."""
+        while count:
+            letters = self.left.popleft()
+            written = min(count, letters.size)
+            if written < letters.size:
+                self.left.appendleft(letters._replace(first=letters.first + written))
+            count -= written
+        if not self.left:
+            self.end()
 
     def end(self) -> None:
         """Let who waits go on."""
@@ -127,12 +143,10 @@ class DeadLetterWriter:
         """Write dead letters, in order of their offsets. It returns once they are written, or given up with a line."""
         origin = Origin(group_id, partition)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left = deque((offset, each) for each in letters for offset in range(each.first, each.last + 1))
-        burial = _Burial(origin, settings.copies_records, left, done)
+        burial = _Burial(origin, settings.copies_records, deque(letters), done)
         counts = self._counts(group_id)
-        rejected = sum(each.is_rejected for _, each in left)
-        counts.rejected += rejected
-        counts.delivered_too_often += len(left) - rejected
+        counts.rejected += sum(each.size for each in letters if each.is_rejected)
+        counts.delivered_too_often += sum(each.size for each in letters if not each.is_rejected)
         try:
             topic = await tried_again(lambda: self._dead_letter_topics.find(settings.dead_letter_topic))
         except KafkaError as error:
@@ -196,10 +210,7 @@ class DeadLetterWriter:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else error.code
                 raise Rejected(code, error.message, [burial for burial, _ in batch.parts]) from error
         for burial, count in batch.parts:
-            for _ in range(count):
-                burial.left.popleft()
-            if not burial.left:
-                burial.end()
+            burial.advance(count)
             self._counts(burial.origin.group_id).records += count
 
     async def _batch(self, topic: Topic, queue: deque[_Burial]) -> _Batch:
@@ -207,10 +218,10 @@ class DeadLetterWriter:
         batch, limit = _Batch(), topic.config.max_message_bytes
         burials = [each for each in islice(queue, MAX_RECORDS) if not each.done.done()]
         # Those of one partition follow each other, so that the log is read once for all of them.
-        burials.sort(key=lambda each: (each.origin.place, each.left[0][0]))
+        burials.sort(key=lambda each: (each.origin.place, each.left[0].first))
         last: dict[tuple[str, int], int] = {}
         for each in burials:
-            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1][0])
+            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1].last)
         for burial in burials:
             if not burial.done.done() and not await self._add(burial, batch, limit, last[burial.origin.place]):
                 break
@@ -229,7 +240,7 @@ class DeadLetterWriter:
         now_ms, count = self._clock.now_ms(), 0
         partition = burial.origin.partition
         is_whole = True
-        for offset, letters in burial.left:
+        for offset, letters in burial.offsets():
             content = (None, None)
             if burial.copies_records:
                 content = await self._original(batch, partition, offset, last)
@@ -249,16 +260,18 @@ class DeadLetterWriter:
 
     def _give_up(self, burials: Sequence[_Burial], topic: str, error: KafkaError) -> None:
         """Say that dead letters are lost, a line for each partition that they come from."""
-        lost: dict[tuple[str, str, int], list[int]] = {}
+        lost: dict[tuple[str, str, int], list[DeadLetters]] = {}
         for burial in burials:
-            for offset, _ in burial.left:
-                lost.setdefault((burial.origin.group_id, *burial.origin.place), []).append(offset)
-            burial.end()
-        for (group_id, name, index), offsets in lost.items():
-            self._counts(group_id).lost += len(offsets)
-            where = f"{name}-{index}, offsets {offsets[0]} to {offsets[-1]}"
+            # The next leader writes what nobody waits for here.
+            if not burial.done.done():
+                lost.setdefault((burial.origin.group_id, *burial.origin.place), []).extend(burial.left)
+                burial.end()
+        for (group_id, name, index), letters in lost.items():
+            count = sum(each.size for each in letters)
+            self._counts(group_id).lost += count
+            where = f"{name}-{index}, offsets {letters[0].first} to {letters[-1].last}"
             text = "share group %s: %d records of %s are archived without a dead letter in topic %s: %s"
-            _log.error(text, group_id, len(offsets), where, topic, error)
+            _log.error(text, group_id, count, where, topic, error)
 
     def _counts(self, group_id: str) -> Counts:
         counts = self.counts[group_id] = self.counts.pop(group_id, None) or Counts()

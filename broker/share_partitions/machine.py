@@ -114,6 +114,10 @@ class DeadLetters(NamedTuple):
     delivery_count: int
     is_rejected: bool
 
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
 
 @dataclass(slots=True)
 class Change:

@@ -25,7 +25,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.batch import HEADER_SIZE, encode_batch, read_header, with_body
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.http import get
@@ -392,7 +392,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, error_of: Break) -> list[int]:
 
 async def test_errors_that_pass_are_tried_again(world: ShareWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     await with_queue(world)
-    tries = failing(monkeypatch, lambda n: KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) if n < 5 else None)
+    # A leader moves, a replica restarts, and a disk is full.
+    passing = iter(("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR", "NETWORK_EXCEPTION"))
+    tries = failing(monkeypatch, lambda _: KafkaError(ErrorCode[name]) if (name := next(passing, None)) else None)
     await reject(world, 0)
     assert len(tries) == 5 and len(written(world)) == 1
     counts = world.broker.services.share_leader.dead_letters.counts["g"]
@@ -456,8 +458,9 @@ async def test_a_failure_that_nobody_foresaw_has_a_line_too(
     assert world.state().batches == (StateBatch(0, 0, 4, 1),)
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.MESSAGE_TOO_LARGE])
 async def test_what_its_leader_waits_for_no_more_costs_nothing(
-    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: ErrorCode
 ) -> None:
     await with_queue(world)
     shares = world.broker.services.share_leader.partitions
@@ -467,15 +470,32 @@ async def test_what_its_leader_waits_for_no_more_costs_nothing(
         assert actor is not None
         for task in actor._work:  # pyright: ignore[reportPrivateUsage]
             task.cancel()
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        return KafkaError(code)
 
     tries = failing(monkeypatch, give_up)
     await reject(world, 0)
     writer = world.broker.services.share_leader.dead_letters
     while writer._queues:  # pyright: ignore[reportPrivateUsage]
         await asyncio.sleep(0)
-    assert len(tries) == 1 and errors(caplog) == []
+    # The next leader writes it.
+    assert len(tries) == 1 and errors(caplog) == [] and writer.counts[GROUP].lost == 0
     assert world.state().batches == (StateBatch(0, 0, 3, 1),)
+
+
+async def test_a_batch_that_says_it_has_very_many_records_costs_a_batch_at_a_time(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_RECORDS", 4)
+    await with_queue(world)
+    failing(monkeypatch, lambda n: KafkaError(ErrorCode.MESSAGE_TOO_LARGE) if n == 3 else None)
+    one, count = encode_batch([Record(-1, 5, None, b"x")], compression=Compression.GZIP), 1 << 31
+    forged = read_header(one)._replace(last_offset_delta=count - 2, record_count=count - 1)
+    await world.raw.produce("t", with_body(forged, one[HEADER_SIZE:], Compression.GZIP))
+    world.begins_at(0, 8, StateBatch(8, 8, 3, 1), StateBatch(9, 8 + count, 3, 2))
+    await world.loaded()
+    await settled(world)
+    assert told(written(world), "offset") == [(str(at),) for at in range(8, 16)]
+    assert f"{count - 7} records of t-0, offsets 16 to {8 + count}" in errors(caplog)[0]
 
 
 async def test_groups_that_wait_for_a_partition_are_written_together(
