@@ -244,6 +244,8 @@ class Coordinators:
             self._start_share_states(self.share_states)
         if self._has(TRANSACTIONS_TOPIC, "transactions"):
             self.transactions.start(load=self._is_alone)
+            if self._is_alone and not self._parts.topics.was_clean:
+                self._abort_lost_transactions()
         self._is_running = True
 
     def stop(self) -> None:
@@ -298,6 +300,13 @@ class Coordinators:
         groups.start(load=self._is_alone)
         if self._is_alone:
             groups.drop_lost_topics()
+
+    def _abort_lost_transactions(self) -> None:
+        from .coordination.transactions.lost import abort_lost
+
+        known = self.transactions.open_places()
+        if known is not None:
+            abort_lost(known, self._parts.topics.partitions(), self.markers.write)
 
     def _start_share_states(self, share_states: ShareCoordinator) -> None:
         share_states.start(load=self._is_alone)

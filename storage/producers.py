@@ -221,6 +221,10 @@ class ProducerStates:
         """Return the producer where it has an open transaction, otherwise None."""
         return self._producers[producer_id] if producer_id in self._open_transactions else None
 
+    def open_transactions(self) -> list[tuple[int, Producer]]:
+        """Return the producers that have an open transaction, with their ids."""
+        return [(each, self._producers[each]) for each in self._open_transactions]
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Return whether the producer has a transaction of this epoch open in the partition."""
         return producer_id in self._open_transactions and self._producers[producer_id].epoch == epoch

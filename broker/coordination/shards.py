@@ -180,6 +180,11 @@ class Shards(Generic[ActorT, RecordT]):
             actor = restored[key] = self._new_actor(key, partition, self._runtime)
         actor.apply(record)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every partition is loaded."""
+        return len(self.owned) == self._log.partition_count()
+
     # -- Ids
 
     def partition_of(self, key: str) -> int:

@@ -36,7 +36,14 @@ from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
 from .topic import Topic
-from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name, check_partition_count, new_topic_id
+from .topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    TRANSACTIONS_TOPIC,
+    check_collision,
+    check_name,
+    check_partition_count,
+    new_topic_id,
+)
 
 # A stop that closes so many logs of a data directory forces its file system to disk, instead of some six files each:
 # 5,000 logs took 16 s, and may take 5. With few, other programs' files on the same file system would cost more.
@@ -368,12 +375,26 @@ class Topics:
             ]
             self._register(Topic(record, config, partitions))
         if records and not self._dirs.is_clean:
+            self._force_found()
             # Recovery may have cut logs below their recovery points, and made directories.
             self._dirs.sync_all()
             self.take_checkpoint().write()
             logs = [each.log for each in self._with_logs()]
             _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))
         return leftovers
+
+    def _force_found(self) -> None:
+        """Force to disk what a crash has left in the page cache alone, before an answer relies on it.
+
+        What one topic requires (flush.messages=1) holds for the states of its transactions.
+        """
+        requires = any(each.config.flush_messages == 1 for each in self._by_name.values())
+        for partition in self.partitions():
+            if partition.must_flush or (requires and partition.topic == TRANSACTIONS_TOPIC):
+                try:
+                    partition.log.flush()
+                except StorageError as error:
+                    partition.note_failure(error)
 
     def take_checkpoint(self) -> Checkpoint:
         """Note up to where each partition is on disk for certain, and where it starts."""
@@ -385,6 +406,11 @@ class Topics:
             creation.cancel(KafkaError(ErrorCode.NOT_CONTROLLER, "the broker is stopping"))
         for deletion in list(self._deletions.values()):
             deletion.finish()
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last stop closed every log well."""
+        return self._dirs.is_clean
 
     def closers(self, count: int) -> list[Callable[[], None]]:
         """Return calls, one for each thread, that together flush and close every log.

@@ -1,9 +1,9 @@
-"""A power cut takes the record that a transaction has ended, and the next one's, but leaves the next one's batches."""
+"""A power cut takes records of the transaction coordinator, but leaves the batches of the transactions they tell of."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.broker.topics.partition import Partition
 from odradek.protocol.records import batch
 from odradek.storage import checkpoints
+from odradek.storage.files import Disk, File
 from odradek.tests.adversity.test_transaction_crashes import (
     ALL,
     BEFORE,
@@ -96,6 +97,72 @@ async def test_the_next_transaction_is_not_committed_with_the_one_before(tmp_pat
         writer = kind(raw)
         await writer.begin()
         await goes_on(writer, BEFORE)
+
+
+def forget_all(path: Path) -> None:
+    """Cut off all that the coordinator has written."""
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("forget", [forget_completion, forget_all])
+@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
+async def test_a_transaction_that_the_coordinator_has_lost_holds_no_reader_back(
+    tmp_path: Path, kind: type[Writer], forget: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one before had nothing in partition 1, nor an offset of the group, so its markers do not end the next one."""
+    async with life(tmp_path, kind) as (_, writer):
+        first = writer.steps(b"before", b"", 0, "commit")[: 2 if kind is OldWriter else 1]
+        await writer.take([*first, writer.ending("commit")])
+        await at_rest(writer.raw)
+        await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
+    forget(tmp_path / "cut" / STATE_LOG)
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        assert await see(raw) == Seen([b"before"], [], -1)
+        assert caplog.text.count("is aborted: the coordinator has lost it") == 3
+        old = kind(raw)
+        old.remember(writer.told())
+        # It cannot add to what is aborted.
+        assert await old.write(b"late", 1) != 0
+        newer = kind(raw)
+        await newer.begin()
+        await goes_on(newer, Seen([b"before"], [], -1))
+
+
+async def test_no_open_transaction_is_aborted_that_the_coordinator_knows(tmp_path: Path) -> None:
+    async with life(tmp_path) as (_, writer):
+        await writer.take(writer.steps(b"a", b"b", 1, "commit")[:-1])
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        assert await see(raw) == Seen([], [], None)
+        same = OldWriter(raw)
+        same.remember(writer.told())
+        assert await same.end(commit=True) == 0
+        await at_rest(raw)
+        assert await see(raw) == Seen([b"a"], [b"b"], 1)
+
+
+class NotingDisk(Disk):
+    """Notes the files that were forced to disk."""
+
+    def __init__(self) -> None:
+        self.forced: set[Path] = set()
+
+    def fsync(self, file: File) -> None:
+        super().fsync(file)
+        self.forced.add(file.path)
+
+
+@pytest.mark.parametrize("requires", [True, False])
+async def test_what_a_kill_left_in_the_page_cache_is_on_disk_before_an_answer_relies_on_it(
+    tmp_path: Path, requires: bool
+) -> None:
+    """Otherwise a repeated AddPartitionsToTxn changes nothing, and the batches are on disk before the transaction."""
+    async with life(tmp_path) as (_, writer):
+        if requires:
+            assert (await writer.raw.create_topic("u", flush_messages="1")).error_code == 0
+        await writer.take(writer.steps(b"a", b"b", 1, "commit")[:1])
+    disk = NotingDisk()
+    async with Broker(config_of(tmp_path / "cut", ""), disk=disk):
+        assert (tmp_path / "cut" / STATE_LOG in disk.forced) is requires
 
 
 async def test_what_the_decision_means_is_committed_where_its_marker_is_lost_too(tmp_path: Path) -> None:

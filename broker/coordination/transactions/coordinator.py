@@ -201,6 +201,16 @@ class TransactionCoordinator:
             actor.feed(events.VerifyPartitions(call, producer_id, producer_epoch, places))
         return call.result()
 
+    def open_places(self) -> set[tuple[int, records.TopicPartition]] | None:
+        """Return the producers of the transactions that are open or ending, each with a partition of it.
+
+        None where not all of them are known, because a partition could not be loaded.
+        """
+        if not self.shards.is_whole:
+            return None
+        standings = (actor.state.standing for actor in self.ids.values())
+        return {(each.producer_id, place) for each in standings for place in each.partitions}
+
     # -- Description
 
     def describe(self, context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
