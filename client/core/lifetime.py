@@ -97,8 +97,8 @@ class Lifetime:
             limit.reschedule(now + limit_ms / 1000 if when is None else min(when, now + limit_ms / 1000))
 
     async def _stop_once(self, close: Step, finish: Step | None, limit_ms: float | None) -> bool:
-        self._stop = object()
-        around = _stops_around.set(_stops_around.get() | {self._stop})
+        stop = self._stop = object()
+        _stops_around.set(_stops_around.get() | {stop})
         limit = asyncio.timeout(None if limit_ms is None else limit_ms / 1000)
         try:
             if finish is not None:
@@ -114,7 +114,8 @@ class Lifetime:
             try:
                 await close()
             finally:
-                _stops_around.reset(around)
+                # Not by a token: a stop that its loop has not ended is closed by the collector, in any context.
+                _stops_around.set(_stops_around.get() - {stop})
                 self._loop = self._stop = None
 
     def check_loop(self) -> None:

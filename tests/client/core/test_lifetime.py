@@ -7,10 +7,12 @@ import gc
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer, SimpleConsumer, blocking
+from odradek.client.core.lifetime import Lifetime
 from odradek.client.errors import ClientStopped, WrongEventLoop
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
@@ -261,6 +263,22 @@ def test_a_client_that_nobody_stopped_is_named_in_a_warning(kind: str) -> None:
         named = [str(each.message) for each in caught if "was not stopped" in str(each.message)]
         assert len(named) == 1
         assert "use `async with`, or await stop() before the event loop ends" in named[0]
+
+
+async def test_a_stop_that_its_loop_has_not_ended_is_closed_in_any_context() -> None:
+    async def work() -> None:
+        return
+
+    async def endless() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    lifetime = Lifetime("client")
+    await lifetime.start(work)
+    stop = lifetime.stop(work, endless)
+    copy_context().run(stop.send, None)
+    # As the collector does.
+    stop.close()
+    assert await lifetime.stop(endless)
 
 
 async def test_a_consumer_that_is_lost_leaves_its_group_while_the_loop_runs() -> None:
