@@ -152,7 +152,7 @@ class FollowerLog:
         await self._lower_point(partition, offset)
         if not is_current():
             return
-        _log.warning("%s-%d starts over at offset %d, where the leader has records", *_name(partition), offset)
+        _log.warning("%s-%d starts over at offset %d, where it can follow its leader", *_name(partition), offset)
         try:
             partition.log.start_over(offset, self._clock.now_ms())
         except StorageError as error:
@@ -185,6 +185,10 @@ class FollowerLog:
     async def _truncate(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         log, before, mark = partition.log, partition.log.log_end_offset, partition.high_watermark
         start = log.log_start_offset
+        if offset < log.segments[0].base_offset:
+            # Retention here has removed what the leader never had, or has lost: no cut leads back there.
+            await self._start_over(partition, offset, is_current)
+            return
         await self._lower_point(partition, offset)
         producers = await self._producers_before(partition, offset)
         if not is_current() or producers is None or log.lower_recovery_point(offset):

@@ -67,6 +67,18 @@ async def test_what_only_the_old_leader_had_goes_and_what_was_acknowledged_stays
     await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
 
 
+async def test_a_follower_whose_log_begins_behind_the_end_of_its_leaders_starts_over(cluster: HandCluster) -> None:
+    """Retention has removed there what the leader, elected without being in sync, never had."""
+    await cluster.assign("t", leader=1, to=(1,))
+    cluster.partition(1).log.start_over(5, 0)
+    assert (await produce(cluster, 1, b"lost", acks=1)).base_offset == 5
+    await cluster.assign("t", leader=2, isr=(2,))
+    assert (await produce(cluster, 2, b"new")).base_offset == 0
+    await agree(cluster, 1, 2, 3)
+    assert cluster.partition(1).log.log_start_offset == 0
+    await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
+
+
 async def test_logs_that_diverge_over_several_epochs_agree_again(cluster: HandCluster) -> None:
     """Two brokers wrote by turns without the other: KIP-279's case."""
     await cluster.assign("t", leader=1)
