@@ -47,7 +47,7 @@ from .leaving import Leaving
 from .lost_records import lacking, leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
-from .registration import Registered, join_cluster, register, share_secret, take_broker_id
+from .registration import Registered, holder_of, join_cluster, register, share_secret, take_broker_id
 from .security import ClusterSecurity
 from .security_znodes import ACL_PARENTS
 from .znodes import (
@@ -280,19 +280,14 @@ class Member:
         deadline = asyncio.get_running_loop().time() + patience_s
         while True:
             self._own_znode_changed.clear()
-            # Not while another broker has the number: the replicas are its own.
-            if is_start and await run(read(path)) is None:
-                topics = self._parts.topics
-                await run(leave_isrs(self.broker_id, await run(lacking(self.broker_id, topics.may_lack_records))))
-                topics.note_boot()
-                is_start = False
+            if is_start:
+                is_start = not await self._leave_what_it_lacks(registration)
             outcome = await run(register(registration, self.zookeeper.session_id))
             if isinstance(outcome, Registered):
                 break
             host, port = outcome.holder.address
             remaining_s = deadline - asyncio.get_running_loop().time()
-            is_own = bool({*outcome.holder.addresses.values()} & {*registration.addresses.values()})
-            if not is_own or remaining_s <= 0:
+            if not outcome.holder.shares_address(registration) or remaining_s <= 0:
                 why = f"broker.id {self.broker_id} is taken by the broker at {host}:{port}"
                 raise StartError(f"{why}: choose another broker.id, or stop that broker")
             _log.info("broker %d is still registered by its last run: waiting for that session to end", self.broker_id)
@@ -306,6 +301,20 @@ class Member:
         self._is_registered = True
         await run(write(Create(FEATURE, encode_feature())))
         _log.info("broker %d is registered, epoch %d", self.broker_id, outcome.broker_epoch)
+
+    async def _leave_what_it_lacks(self, registration: Registration) -> bool:
+        """Leave the ISRs of partitions that may lack records. Return whether nobody has this broker's number now.
+
+        An earlier run of this broker may: for the controller it is alive, and all others may leave the ISRs as they
+        stop. While another broker has the number the replicas are its own.
+        """
+        run, topics = self.zookeeper.run, self._parts.topics
+        holder = await run(holder_of(self.broker_id))
+        if holder is None or holder.shares_address(registration):
+            await run(leave_isrs(self.broker_id, await run(lacking(self.broker_id, topics.may_lack_records))))
+        if holder is None:
+            topics.note_boot()
+        return holder is None
 
     async def _wait_until_told(self) -> None:
         """Wait until the controller has told this broker of its partitions and of the cluster."""

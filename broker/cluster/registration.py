@@ -64,6 +64,12 @@ def take_broker_id(reserved_max_id: int) -> Steps[int]:
             return reserved_max_id + found.version + 1
 
 
+def holder_of(broker_id: int) -> Steps[Registration | None]:
+    """Return what is registered with this id."""
+    found = yield from read(broker_path(broker_id))
+    return None if found is None else decode_registration(broker_id, found.data, found.czxid)
+
+
 def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:
     """Make the broker's ephemeral znode, unless another session has made it. Watch for the next change of it."""
     path = broker_path(broker.broker_id)

@@ -158,6 +158,10 @@ class Registration:
         """Host and port of each endpoint, by the name of its listener."""
         return {each.partition("://")[0]: endpoint_address(each) for each in self.endpoints}
 
+    def shares_address(self, other: Registration) -> bool:
+        """Return whether an endpoint of both has the same host and port: they are runs of one broker."""
+        return not {*self.addresses.values()}.isdisjoint(other.addresses.values())
+
     def protocol(self, listener: str) -> str:
         """Return the security protocol of a listener."""
         return self.security_protocols.get(listener, listener)

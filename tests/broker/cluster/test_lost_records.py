@@ -31,11 +31,15 @@ from odradek.broker.cluster.znodes import (
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.partition import Partition
+from odradek.client import Admin, NewTopic, Producer
 from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT, write_partition_metadata
+from odradek.testing import simulate
+from odradek.testing.simulation.cluster import SESSION_S
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
 from odradek.tests.support.clusters.whole_replicas import offsets_on_disk
+from odradek.tests.support.simulations.whole.faults import replicas_of, stop
 from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
 
@@ -135,6 +139,33 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(
     second = await cluster.start(2)
     await until(lambda: partition(first).log.log_end_offset == partition(second).high_watermark == RECORDS)
     assert offsets_on_disk(Path(first.config.data_dir) / "t-0") == list(range(RECORDS))
+
+
+def test_a_broker_without_its_records_is_no_last_member_while_its_earlier_run_passes_for_alive() -> None:
+    """The others stop in order, and a stop leaves the ISR to those whose sessions live."""
+    with simulate(1, nodes=3) as world:
+
+        async def write() -> None:
+            async with Admin(world.address) as admin, Producer(world.address) as producer:
+                await admin.create_topics([NewTopic("t", assignments={0: (1, 2, 3)})])
+                await producer.send_and_wait("t", b"acknowledged")
+
+        async def end() -> Any:
+            async with Admin(world.addresses) as admin:
+                return (await admin.list_offsets({("t", 0): -1}))["t", 0].offset
+
+        world.run(write())
+        empty, *others = world.cluster.nodes.values()
+        empty.kill()
+        empty.lose_directory()
+        empty.boot()
+        cluster = world.cluster
+        world.world.run_until(lambda: all(1 not in isr for _, _, isr, _ in replicas_of(cluster)), SESSION_S / 2)
+        for each in others:
+            world.run(stop(each))
+        for each in others:
+            world.start(each.number)
+        assert world.run(end()) == 1
 
 
 @pytest.mark.parametrize(

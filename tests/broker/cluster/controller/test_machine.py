@@ -21,6 +21,7 @@ from odradek.broker.cluster.controller.outbox import (
     TellMetadata,
 )
 from odradek.broker.cluster.controller.repetition import Repetition
+from odradek.broker.cluster.lost_records import leave_isrs
 from odradek.broker.cluster.znodes import (
     Assignment,
     LeaderAndIsr,
@@ -51,6 +52,7 @@ from odradek.zookeeper.operations import Steps, WriteAll
 from odradek.zookeeper.session import Session
 
 PARTITIONS = 95
+PLACE = TopicPartition("t", 0)
 TOPIC_ID = bytes(15) + b"t"
 
 
@@ -167,6 +169,15 @@ def full_messages(world: World) -> list[bool]:
     """Take the controller over; whether each broker is told to give up what it is not told of."""
     world.run(world.machine.take_over())
     return [each.is_full for each in world.messages() if isinstance(each, BecomeLeaderOrFollower)]
+
+
+def test_where_a_leader_leaves_the_isr_by_itself_another_leads_at_once() -> None:
+    """Its session lives on after the process that has lost records: the next leader waits for no end of it."""
+    world = World(3)
+    world.run(world.machine.take_over())
+    world.run(leave_isrs(1, [PLACE]))
+    world.run(world.machine.isr_changed())
+    assert (world.state(0).leader, world.state(0).isr) == (2, (2, 3))
 
 
 def test_no_broker_gives_up_a_partition_whose_znodes_cannot_be_read() -> None:
