@@ -19,6 +19,7 @@ No clock and no wire: the caller says what time it is, and sends the requests.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,8 +79,11 @@ class Held:
         return _place(self.record)
 
 
-# Partition -> offset -> its acknowledgement.
-Settled = dict[TopicPartition, dict[int, Acknowledgement]]
+# The first and the last of neighbouring offsets. A record is one of its own. Only a gap has more, and it may be very
+# long: a batch of the log is acquired whole, whatever number of records it says that it has.
+Span = tuple[int, int]
+# Partition -> span -> its acknowledgement.
+Settled = dict[TopicPartition, dict[Span, Acknowledgement]]
 
 
 class Deliveries:
@@ -138,13 +142,13 @@ class Deliveries:
         """Acknowledge a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
         source, place = self.held(record).source, _place(record)
         del self._held[place]
-        self.settle_offsets(place[0], (record.offset,), what, source, now_ms)
+        self.settle_spans(place[0], ((record.offset, record.offset),), what, source, now_ms)
 
-    def settle_offsets(
-        self, partition: TopicPartition, offsets: Iterable[int], what: Acknowledgement, source: Source, now_ms: float
+    def settle_spans(
+        self, partition: TopicPartition, spans: Iterable[Span], what: Acknowledgement, source: Source, now_ms: float
     ) -> None:
         """Acknowledge acquired offsets, of which the user need not know."""
-        found = dict.fromkeys(offsets, what)
+        found = dict.fromkeys(spans, what)
         if found:
             self._settled.setdefault(source, {}).setdefault(partition, {}).update(found)
             self.settled_since_ms = self.settled_since_ms or now_ms
@@ -201,39 +205,43 @@ def _place(record: ShareRecord[Any, Any]) -> tuple[TopicPartition, int]:
     return TopicPartition(record.topic, record.partition), record.offset
 
 
-def runs(offsets: Mapping[int, Acknowledgement]) -> list[tuple[int, int, list[int]]]:
+def runs(spans: Mapping[Span, Acknowledgement]) -> list[tuple[int, int, list[int]]]:
     """Return (first offset, last offset, types) of each run of offsets; one type stands for all of a run."""
     found: list[tuple[int, int, list[int]]] = []
-    for offset in sorted(offsets):
-        what = int(offsets[offset])
-        if found and found[-1][1] == offset - 1 and found[-1][2] == [what]:
-            found[-1] = found[-1][0], offset, found[-1][2]
+    for first, last in sorted(spans):
+        what = int(spans[first, last])
+        if found and found[-1][1] == first - 1 and found[-1][2] == [what]:
+            found[-1] = found[-1][0], last, found[-1][2]
         else:
-            found.append((offset, offset, [what]))
+            found.append((first, last, [what]))
     return found
 
 
 def acquired(
     records: Sequence[ShareRecord], ranges: Iterable[tuple[int, int, int]]
-) -> tuple[list[ShareRecord], list[int]]:
-    """Return the records of the acquired ranges (first, last, delivery count), and the offsets without a record."""
-    by_offset = {record.offset: record for record in records}
+) -> tuple[list[ShareRecord], list[Span]]:
+    """Return the records of the acquired ranges (first, last, delivery count), and the offsets without a record.
+
+    The records are in order of their offsets.
+    """
+    offsets = [record.offset for record in records]
     found: list[ShareRecord] = []
-    gaps: list[int] = []
+    gaps: list[Span] = []
     for first, last, count in ranges:
-        for offset in range(first, last + 1):
-            record = by_offset.get(offset)
-            if record is None:
-                gaps.append(offset)
-            else:
-                found.append(record._replace(delivery_count=count))
+        for record in records[bisect_left(offsets, first) : bisect_right(offsets, last)]:
+            found.append(record._replace(delivery_count=count))
+            if first < record.offset:
+                gaps.append((first, record.offset - 1))
+            first = record.offset + 1
+        if first <= last:
+            gaps.append((first, last))
     return found, gaps
 
 
 # -- Sessions
 
 # The acknowledgements of the offsets of each partition.
-Outcomes = Mapping[Place, Mapping[int, Acknowledgement]]
+Outcomes = Mapping[Place, Mapping[Span, Acknowledgement]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,13 +341,13 @@ class ShareSession:
         self._epoch, self._places = 0, frozenset()
 
 
-def outcomes_of(taken: Mapping[Source, Settled], number: int) -> dict[Place, dict[int, Acknowledgement]]:
+def outcomes_of(taken: Mapping[Source, Settled], number: int) -> dict[Place, dict[Span, Acknowledgement]]:
     """Return what a leader has to be told in its session of this number."""
-    found: dict[Place, dict[int, Acknowledgement]] = {}
+    found: dict[Place, dict[Span, Acknowledgement]] = {}
     for source, settled in taken.items():
         if source.session == number:
-            for partition, offsets in settled.items():
-                found.setdefault((source.topic_id, partition.partition), {}).update(offsets)
+            for partition, spans in settled.items():
+                found.setdefault((source.topic_id, partition.partition), {}).update(spans)
     return found
 
 

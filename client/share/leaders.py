@@ -41,7 +41,8 @@ from .deliveries import (
 
 _log = logging.getLogger(__name__)
 
-# Told of each partition: the offsets that were settled, and why the leader did not take that, None if it did.
+# Told of each partition: the offsets that were settled, and why the leader did not take that, None if it did. Of each
+# gap of several offsets it is told alone, by a range.
 AcknowledgementListener = Callable[[TopicPartition, Sequence[int], KafkaError | None], object]
 # Partition -> None, or why its leader did not take the acknowledgements.
 Results = dict[TopicPartition, KafkaError | None]
@@ -219,10 +220,10 @@ class ShareLeaders:
         records, bad_from = self._decoded(partition, data, ranges[0][0])
         found, gaps = acquired(records, ranges)
         now_ms = monotonic_ms()
-        settle = self._deliveries.settle_offsets
+        settle = self._deliveries.settle_spans
         # Nobody can read what is corrupt: it is rejected, as Kafka's consumer does.
-        settle(partition, (each for each in gaps if each >= bad_from), Acknowledgement.REJECT, source, now_ms)
-        settle(partition, (each for each in gaps if each < bad_from), Acknowledgement.GAP, source, now_ms)
+        settle(partition, (each for each in gaps if each[0] >= bad_from), Acknowledgement.REJECT, source, now_ms)
+        settle(partition, (each for each in gaps if each[0] < bad_from), Acknowledgement.GAP, source, now_ms)
         # The locks have begun a moment ago: a leader that waits for records locks them when they are there.
         self._deliveries.add(found, source, now_ms + (self.lock_timeout_ms or 0))
 
@@ -338,15 +339,22 @@ class ShareLeaders:
     def _report(self, results: Results, taken: Mapping[Source, Settled]) -> None:
         """Tell the listener, or the log, what the leaders said."""
         for settled in taken.values():
-            for partition, offsets in settled.items():
+            for partition, spans in settled.items():
                 error = results.get(partition)
-                if self._listener is not None:
-                    try:
-                        self._listener(partition, sorted(offsets), error)
-                    except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
-                        _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
-                elif error is not None:
-                    _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
+                in_order = sorted(spans)
+                single = [first for first, last in in_order if first == last]
+                told: list[Sequence[int]] = [range(first, last + 1) for first, last in in_order if first < last]
+                for offsets in [single, *told] if single else told:
+                    self._tell_listener(partition, offsets, error)
+
+    def _tell_listener(self, partition: TopicPartition, offsets: Sequence[int], error: KafkaError | None) -> None:
+        if self._listener is not None:
+            try:
+                self._listener(partition, offsets, error)
+            except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
+                _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
+        elif error is not None:
+            _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 
     async def renew(self, held: Iterable[Held]) -> Results:
         """Lock records for the whole time again. Return what the leaders say."""
@@ -363,7 +371,7 @@ class ShareLeaders:
             held = [each for each in held if self._deliveries.has(each)]
             for each in held:
                 partition, offset = each.place
-                wanted.setdefault(each.source, {}).setdefault(partition, {})[offset] = Acknowledgement.RENEW
+                wanted.setdefault(each.source, {}).setdefault(partition, {})[offset, offset] = Acknowledgement.RENEW
             ends_ms = monotonic_ms() + (self.lock_timeout_ms or 0)
             results = await self._tell(node_id, leader, wanted)
         for each in held:

@@ -41,7 +41,7 @@ def test_records_of_a_session_that_has_ended_are_dropped_before_they_are_handed_
     deliveries.lose(SOURCE.node_id)
     assert deliveries.take(10, 0) == []
     deliveries.settle(first, Acknowledgement.ACCEPT, 0)
-    assert deliveries.take_settled(1) == {SOURCE: {T0: {0: Acknowledgement.ACCEPT}}}
+    assert deliveries.take_settled(1) == {SOURCE: {T0: {(0, 0): Acknowledgement.ACCEPT}}}
 
 
 def test_a_record_is_settled_once() -> None:
@@ -81,19 +81,25 @@ def test_records_that_were_accepted_before_they_are_put_back_stay_accepted() -> 
 
 
 def test_offsets_without_a_record_are_gaps() -> None:
-    found, gaps = acquired([record(1), record(2), record(4), record(9)], [(0, 2, 1), (4, 5, 3)])
-    assert [(each.offset, each.delivery_count) for each in found] == [(1, 1), (2, 1), (4, 3)]
-    assert gaps == [0, 5]
+    found, gaps = acquired([record(1), record(2), record(4), record(9)], [(0, 2, 1), (4, 5, 3), (6, 2**31, 1)])
+    assert [(each.offset, each.delivery_count) for each in found] == [(1, 1), (2, 1), (4, 3), (9, 1)]
+    assert gaps == [(0, 0), (5, 5), (6, 8), (10, 2**31)]
 
 
 KINDS = st.sampled_from([Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.REJECT])
 
 
-@given(st.dictionaries(st.integers(0, 60), KINDS))
-def test_runs_say_of_each_offset_what_became_of_it_in_ascending_batches(offsets: dict[int, Acknowledgement]) -> None:
-    found = runs(offsets)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), KINDS)))
+def test_runs_say_of_each_offset_what_became_of_it_in_ascending_batches(
+    parts: list[tuple[int, int, Acknowledgement]],
+) -> None:
+    spans, first = dict[tuple[int, int], Acknowledgement](), 0
+    for skipped, more, kind in parts:
+        spans[first + skipped, first + skipped + more] = kind
+        first += skipped + more + 1
+    found = runs(spans)
     said = {offset: types[0] for first, last, types in found for offset in range(first, last + 1)}
-    assert said == offsets
+    assert said == {offset: kind for (first, last), kind in spans.items() for offset in range(first, last + 1)}
     assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
@@ -106,13 +112,13 @@ def test_every_record_is_told_once_whatever_the_user_does(steps: list[tuple[str,
             held += deliveries.take(count, 0)
         elif step == "tell":
             for settled in deliveries.take_settled(1).values():
-                told.update(settled[T0].keys())
+                told.update(first for first, _ in settled[T0])
         else:
             for _ in range(min(count, len(held))):
                 deliveries.settle(held.pop(), Acknowledgement[step.upper()], 0)
     deliveries.accept_held(0)
     for settled in deliveries.take_settled(1).values():
-        told.update(settled[T0].keys())
+        told.update(first for first, _ in settled[T0])
     rest = deliveries.take(100, 0)
     assert sorted([*told, *(each.offset for each in rest)]) == list(range(50))
     assert set(told.values()) <= {1}
