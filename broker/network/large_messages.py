@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -204,7 +204,13 @@ def _without_doubles(request: Message, cut: Cut) -> tuple[Message, Items]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
     if not items.is_set or items.within:
         return request, items
-    return with_field(request, items.items, items.of(request)), replace(items, is_set=False)
+    return with_field(request, items.items, items.of(request)), _as_list(items)
+
+
+@cache
+def _as_list(items: Items) -> Items:
+    """Return the same list without a look for doubles. One for each list of the table: others keep things by it."""
+    return replace(items, is_set=False)
 
 
 class _Size:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,7 @@ from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -47,6 +48,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
 )
 from odradek.protocol.schema import Message
+from odradek.protocol.shapes.answers import rejecter, rejection
 from odradek.protocol.shapes.portions import Shaped, join, portions
 from odradek.protocol.shapes.table import lists_in
 from odradek.tests.support.clients.raw import Raw
@@ -184,6 +186,25 @@ async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
     found = {each.name: {at.error_code for at in each.partitions} for each in response.topics}
     assert found == {f"t{number}": {int(ErrorCode.NOT_COORDINATOR) if number >= failing else 0} for number in range(4)}
     assert all(len(each.partitions) == MAX_VALUES - 2 for each in response.topics)
+
+
+async def test_requests_that_are_rejected_leave_nothing_behind() -> None:
+    """A client without rights may send any number of them."""
+    clock = FakeClock()
+    timers = Timers(clock)
+    threads = DiskThreads(timers, clock)
+    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
+    route = next(each for each in ROUTES if each.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+    users = [UserName(f"u{number}") for number in range(20)]
+    denied = partial(rejection, version=0, code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    small, kept = replace(route.cut(0), max_values=MAX_VALUES), list[int]()
+    for _ in range(2):
+        request = DescribeUserScramCredentialsRequest([*users, *users])
+        response: Any = await messages.handle_decoded(request, small, denied, lambda response: cast(Any, response))
+        assert [each.user for each in response.results] == [each.name for each in users]
+        kept.append(rejecter.cache_info().currsize)
+    threads.close()
+    assert kept[0] == kept[1]
 
 
 async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
