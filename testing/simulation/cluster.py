@@ -225,6 +225,8 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         self._collects = gc.isenabled()
+        # What earlier worlds have left would act in this one, and fill the memory: few objects are made between worlds.
+        gc.collect()
         gc.disable()
         for node in self.nodes.values():
             node.start()

@@ -69,7 +69,7 @@ PLANTS = (
         3,
         (
             Change(Member, "leave_isrs", "in replicas.with_losses()", "in ()"),
-            Change(Member, "_take_number", "if is_start and", "if False and"),
+            Change(Member, "_take_number", "if is_start:", "if False:"),
         ),
     ),
     Plant(
