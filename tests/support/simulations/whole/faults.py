@@ -32,6 +32,8 @@ _LOSING = ("power", "lost directory", "lost alone")
 _OF_MACHINES = (*_LOSING, "slow fsync", "kill", "stop", "pause", "broken disk", "power all")
 # How much longer an fsync takes where the disk is slow: longer than a broker that was killed takes to start, or not.
 _SLOW_FSYNC = (4_000.0, 16_000.0)
+# Time enough for clients to send again what waits.
+_LEAST_SLOW_S = 2.5
 # Half of the kills and power cuts come with the next write to such a file, if it comes soon.
 _MOMENTS = ("", ".log", "__transaction_state", "__transaction_state", "__consumer_offsets", "checkpoint", ".journal")
 _SOON_S = 2.0
@@ -161,7 +163,7 @@ class Faults:
     async def _slow_fsync(self, node: Node, fault: Fault) -> None:
         """Have fsyncs take seconds. Where power may fail it does so in the end, before what is under way is there."""
         node.fsync_slowness = _SLOW_FSYNC[fault.number // 3 % 2]
-        await asyncio.sleep(fault.lasts_s)
+        await asyncio.sleep(max(fault.lasts_s, _LEAST_SLOW_S))
         if fault.number % 3 and self._forces and node.is_up:
             self.done["power"] += 1
             node.cut_power(fault.number)

@@ -26,6 +26,8 @@ class Load:
         self.is_over = False
         # What it does in a second: few clients are busy all the time, and many things happen between two records.
         self.rate = world.random("rate").choice((1.0, 4.0, 12.0))
+        # A producer that does not wait for a slow disk sends again what the disk has not kept yet.
+        self.patience_ms = self.chance.choice((1_000, ATTEMPT_MS))
 
     async def until_over(self, once: Callable[[], Awaitable[None]]) -> None:
         """Do something again and again; errors of Kafka end one attempt."""
@@ -49,7 +51,7 @@ class PlainWriter(Load):
     async def _write(self) -> None:
         self._generation += 1
         name, numbers = f"{self.name}.{self._generation}", [0] * PARTITIONS
-        options = {"request_timeout_ms": ATTEMPT_MS, "delivery_timeout_ms": 20_000, "linger_ms": 2}
+        options = {"request_timeout_ms": self.patience_ms, "delivery_timeout_ms": 20_000, "linger_ms": 2}
         async with Producer(self.addresses, **options) as producer:
             while not self.is_over:
                 partition = self.chance.randrange(PARTITIONS)
@@ -78,7 +80,7 @@ class TransactionWriter(Load):
         await self.until_over(self._write)
 
     async def _write(self) -> None:
-        options = {"request_timeout_ms": ATTEMPT_MS, "max_block_ms": 20_000, "transaction_timeout_ms": 15_000}
+        options = {"request_timeout_ms": self.patience_ms, "max_block_ms": 20_000, "transaction_timeout_ms": 15_000}
         async with Producer(self.addresses, transactional_id=self.name, **options) as producer:
             while not self.is_over:
                 await self._transaction(producer)

@@ -5,26 +5,34 @@ At each epoch (the generation of a classic group) a partition has one owner, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
 from odradek.client import Consumer, RebalanceListener, TopicPartition
 from odradek.client.errors import CommitFailed
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from odradek.testing.simulation.cluster import Cluster
 
 from .history import Commit, History
-from .load import ATTEMPT_MS, PLAIN, Load
+from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
 from .requests import Requests
 
 GROUP = "group"
 _COMMIT_VERSION = 9
+_HEARTBEAT_VERSION = 1
+_PATTERN_OPTIONS: dict[str, Any] = {"group_id": GROUP, "group_protocol": "consumer", "enable_auto_commit": False}
 _Offsets = dict[TopicPartition, int]
 
 
@@ -35,6 +43,8 @@ class _Owner(RebalanceListener):
         self, history: History, consumer: Consumer[bytes, bytes], tell: Callable[[str], None], *, is_mixed: bool
     ) -> None:
         self._history, self._consumer, self._tell, self._is_mixed = history, consumer, tell, is_mixed
+        # What it had at each epoch.
+        self.had: dict[int, frozenset[TopicPartition]] = {}
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
         try:
@@ -43,6 +53,7 @@ class _Owner(RebalanceListener):
             # It has lost partitions, and does not know it yet.
             return
         self._history.counts["assignments"] += 1
+        self.had[at.generation_id] = self._consumer.assignment()
         self._tell(f"has {sorted(each.partition for each in self._consumer.assignment())} at epoch {at.generation_id}")
         if self._is_mixed:
             # A group that is empty begins with other epochs when it becomes one of the other kind.
@@ -93,6 +104,8 @@ class Member(Load):
                     before[consumer.group_metadata().generation_id] = offsets
                 if len(before) > 1 and self.chance.random() < 0.3:
                     await self._commit_late(consumer, before, is_classic=protocol == "classic")
+                if protocol == "consumer" and self.chance.random() < 0.3:
+                    await self._heartbeat_late(consumer, owner.had)
 
     async def _commit(self, consumer: Consumer[bytes, bytes], offsets: _Offsets) -> None:
         began_s = self.world.now_s
@@ -131,3 +144,66 @@ class Member(Load):
             if each.error_code == ErrorCode.NONE:
                 place = PLAIN, each.partition_index
                 self.history.seen.append(f"{place}: a commit of epoch {epoch} was taken after epoch {at.generation_id}")
+
+    async def _heartbeat_late(
+        self, consumer: Consumer[bytes, bytes], had: dict[int, frozenset[TopicPartition]]
+    ) -> None:
+        """Send the heartbeat of an epoch that is over, with partitions that the member has given up since.
+
+        It comes late over a connection that hung. With several brokers one may answer that was the coordinator then.
+        """
+        at, has = consumer.group_metadata(), consumer.assignment()
+        over = [epoch for epoch, places in had.items() if epoch < at.generation_id and not places <= has]
+        if not over or "," in self.addresses:
+            return
+        epoch = self.chance.choice(over)
+        numbers = sorted(each.partition for each in had[epoch])
+        request = ConsumerGroupHeartbeatRequest(GROUP, at.member_id, epoch, at.group_instance_id)
+        request.topic_partitions = [TopicPartitions(await self._requests.topic_id(PLAIN), numbers)]
+        coordinator = await self._requests.group_coordinator(GROUP)
+        answer = await coordinator.request(request, ConsumerGroupHeartbeatResponse, version=_HEARTBEAT_VERSION)
+        self.history.counts["late heartbeats"] += 1
+        if answer.error_code == ErrorCode.NONE:
+            why = f"{self.name} goes on at epoch {epoch} with partitions {numbers} after epoch {at.generation_id}"
+            self.history.seen.append(why)
+
+
+class _Losses(RebalanceListener):
+    """Takes down which partitions a member gives up."""
+
+    def __init__(self) -> None:
+        self.places: set[TopicPartition] = set()
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.places |= partitions
+
+    on_partitions_lost = on_partitions_revoked
+
+
+async def _visit(addresses: str, has: set[TopicPartition]) -> None:
+    """Be a member until the process is killed."""
+    async with Consumer(bootstrap_servers=addresses, **_PATTERN_OPTIONS) as consumer:
+        consumer.subscribe(pattern=PLAIN)
+        while True:
+            await consumer.getmany(timeout_ms=200)
+            has.update(consumer.assignment())
+
+
+async def check_group(cluster: Cluster) -> AsyncIterator[str]:
+    """Have a second member come and die: those before have left their partitions, and the first one keeps its.
+
+    The cluster must be whole.
+    """
+    losses, others = _Losses(), set[TopicPartition]()
+    visitor = cluster.client("visitor")
+    async with Consumer(bootstrap_servers=cluster.addresses, **_PATTERN_OPTIONS) as consumer:
+        consumer.subscribe(pattern=PLAIN, listener=losses)
+        visitor.start(_visit(cluster.addresses, others))
+        while not (others and len(consumer.assignment()) == 1):
+            await consumer.getmany(timeout_ms=200)
+        visitor.kill()
+        losses.places.clear()
+        while len(consumer.assignment()) < PARTITIONS:
+            await consumer.getmany(timeout_ms=500)
+        if losses.places:
+            yield f"a member of {GROUP} had to give up {sorted(losses.places)} when another one died"

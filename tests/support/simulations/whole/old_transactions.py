@@ -35,7 +35,7 @@ class OldTransactionWriter(TransactionWriter):
     """Transactions of version 1, request by request."""
 
     async def run(self) -> None:
-        self._requests = Requests(self.addresses, self.name, self.chance)
+        self._requests = Requests(self.addresses, self.name, self.chance, self.patience_ms)
         await self.until_over(self._live)
 
     async def _live(self) -> None:

@@ -18,8 +18,8 @@ _GROUP, _TRANSACTION = 0, 1
 class Requests:
     """The connections of one client. `chance` draws the broker that is asked first."""
 
-    def __init__(self, addresses: str, name: str, chance: Random) -> None:
-        self._addresses, self._name, self._chance = addresses, name, chance
+    def __init__(self, addresses: str, name: str, chance: Random, patience_ms: int = ATTEMPT_MS) -> None:
+        self._addresses, self._name, self._chance, self._patience_ms = addresses, name, chance, patience_ms
         self._connections: dict[tuple[str, int], Connection] = {}
 
     def close(self) -> None:
@@ -31,7 +31,7 @@ class Requests:
     async def _connection(self, host: str, port: int) -> Connection:
         found = self._connections.get((host, port))
         if found is None or found.closed:
-            found = await Connection.open(host, port, client_id=self._name, request_timeout_ms=ATTEMPT_MS)
+            found = await Connection.open(host, port, client_id=self._name, request_timeout_ms=self._patience_ms)
             self._connections[host, port] = found
         return found
 
@@ -53,6 +53,13 @@ class Requests:
         found = await any_broker.request(FindCoordinatorRequest(key, kind), FindCoordinatorResponse, version=2)
         check(found.error_code)
         return await self._connection(found.host, found.port)
+
+    async def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic."""
+        any_broker = await self.any()
+        found = await any_broker.request(MetadataRequest([MetadataRequestTopic(name=topic)]), MetadataResponse, version=10)
+        check(found.topics[0].error_code)
+        return found.topics[0].topic_id
 
     async def leader(self, place: Place) -> Connection:
         """Return a connection to the leader of a partition."""

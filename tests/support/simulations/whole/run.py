@@ -22,7 +22,7 @@ from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .judge import Log, check_committed, check_replicas, judge
 from .load import PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reader, TransactionWriter
-from .members import GROUP, Member
+from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
 from .sharing import LOCK_MS, ShareMember, begin, check_sharing
 
@@ -231,12 +231,7 @@ class Run:
                 await producer.send(WHOLE, b"proof", partition=index)
         async with Admin(self.cluster.addresses) as admin:
             await admin.create_topics([NewTopic("another", 1)])
-        # Members of the group that have gone have left their partitions.
-        options: dict[str, Any] = {"group_id": GROUP, "enable_auto_commit": False}
-        async with Consumer(bootstrap_servers=self.cluster.addresses, **options) as consumer:
-            consumer.subscribe(pattern=PLAIN)
-            while len(consumer.assignment()) < PARTITIONS:
-                await consumer.getmany(timeout_ms=500)
+        self.violations += [each async for each in check_group(self.cluster)]
 
     async def _judge(self) -> None:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from odradek.client import Admin, ShareConsumer, TopicPartition
 from odradek.testing.simulation.world import World
 
 from .history import History, Place
 from .judge import Log
-from .load import PARTITIONS, PLAIN, Load
+from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
 
 SHARED = "shared"
 LOCK_MS = "5000"
@@ -27,10 +28,13 @@ class ShareMember(Load):
     """A member that accepts most of its records, and releases the others."""
 
     async def run(self) -> None:
+        # How soon it hears of a new leader that the old one does not know of.
+        self._age_ms = self.chance.choice((1_000, 300_000))
         await self.until_over(self._consume)
 
     async def _consume(self) -> None:
-        options = {"request_timeout_ms": 5_000, "share_acknowledgement_mode": "explicit", "max_poll_records": 20}
+        options: dict[str, Any] = {"share_acknowledgement_mode": "explicit", "max_poll_records": 20}
+        options |= {"request_timeout_ms": ATTEMPT_MS, "metadata_max_age_ms": self._age_ms}
         async with ShareConsumer(PLAIN, bootstrap_servers=self.addresses, group_id=SHARED, **options) as consumer:
             ends_s = self.world.now_s + self.chance.uniform(3, 20)
             while not self.is_over and self.world.now_s < ends_s:
