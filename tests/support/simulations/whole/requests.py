@@ -57,7 +57,9 @@ class Requests:
     async def topic_id(self, topic: str) -> bytes:
         """Return the id of a topic."""
         any_broker = await self.any()
-        found = await any_broker.request(MetadataRequest([MetadataRequestTopic(name=topic)]), MetadataResponse, version=10)
+        found = await any_broker.request(
+            MetadataRequest([MetadataRequestTopic(name=topic)]), MetadataResponse, version=10
+        )
         check(found.topics[0].error_code)
         return found.topics[0].topic_id
 
