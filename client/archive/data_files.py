@@ -53,7 +53,11 @@ class DataFile:
 
 def files_of(table: Any) -> list[DataFile]:
     """Return the files of a table's head. Raises ArchiveError where rows of them are deleted."""
-    found: list[DataFile] = []
+    return list(each_file(table))
+
+
+def each_file(table: Any) -> Iterator[DataFile]:
+    """Yield the files of a table's head, a manifest at a time. Raises ArchiveError where rows of them are deleted."""
     timestamp = table.schema().find_field("timestamp").field_id
     for file, bounds, is_deleted in live_files(table):
         if is_deleted:
@@ -61,8 +65,7 @@ def files_of(table: Any) -> list[DataFile]:
             raise ArchiveError(f"the table at {table.metadata.location}: {why}")
         latest = (file.upper_bounds or {}).get(timestamp)
         last_ms = LAST_OFFSET if latest is None else int.from_bytes(latest, "little", signed=True) // 1000
-        found.append(DataFile(file, bounds, file.partition[0], last_ms))
-    return found
+        yield DataFile(file, bounds, file.partition[0], last_ms)
 
 
 class _Group(NamedTuple):

@@ -74,6 +74,8 @@ PROPERTIES = {
     # A commit a minute for a day: without these each commit costs more than the one before.
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "20",
+    # A commit that merges manifests, and upkeep, read a manifest at a time: this one has some 2,000 files.
+    "commit.manifest.target-size-bytes": "524288",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
     "write.parquet.compression-codec": "zstd",

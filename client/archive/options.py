@@ -15,6 +15,8 @@ from .typed import BAD, FORMATS, TypedValues, of_json, of_registry
 
 # A round that finds more than this ends early, so that a year's backlog comes in commits of this size.
 COMMIT_BYTES = 1 << 30
+# So does one that has made so many files: a commit has some 7 KB of memory for each of them.
+COMMIT_FILES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class ArchiveOptions:
     fail_on_data_loss: bool = True
     target_bytes: int = TARGET_BYTES
     commit_bytes: int = COMMIT_BYTES
+    commit_files: int = COMMIT_FILES
     commit_timeout_s: float = COMMIT_TIMEOUT_S
     # How values get types, as the schema is when it is called: once a round.
     values: Callable[[], TypedValues] | None = None

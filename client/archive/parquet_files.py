@@ -14,8 +14,8 @@ once the table's state is beyond it, a file that no snapshot names is left over 
 from __future__ import annotations
 
 import re
+import sys
 import uuid
-from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
@@ -77,19 +77,35 @@ class NewFile(NamedTuple):
 class PartitionFiles(DayFiles):
     """Writes the files of one partition from the state `begin` on. `finish` them, or `abandon`."""
 
-    def __init__(self, place: TablePlace, partition: int, begin: int, target_bytes: int = TARGET_BYTES) -> None:
+    def __init__(
+        self, place: TablePlace, partition: int, begin: int, target_bytes: int = TARGET_BYTES,
+        most_files: int = sys.maxsize,
+    ) -> None:  # fmt: skip
         super().__init__(place, target_bytes)
+        self._most_files = most_files
         # An attempt that failed may have left files that go on from the same state.
         self._partition, self._begin, self._run = partition, begin, uuid.uuid4().hex
         # The first and the last offset of each open file.
         self._offsets: dict[int, tuple[int, int]] = {}
         self._done: list[NewFile] = []
 
-    def add(self, batch: Any) -> None:
-        """Take rows of the table, in the order of offsets."""
-        for number, part in _by_day(batch):
+    def add(self, batch: Any) -> int:
+        """Take rows of the table, in the order of offsets. Return how many: the others would make too many files."""
+        days = _days_of(batch)
+        taken = self._fitting(days)
+        for number, part in split(batch.slice(0, taken), days[:taken]):
             self.add_part(number, part)
         self.keep_to_bound()
+        return taken
+
+    def _fitting(self, days: Any) -> int:
+        """Return before which row a file too many would begin. Files that become large, or make room, may be more."""
+        left = max(self._most_files - len(self._done) - len(self._days), 0)
+        if left and days.min() == days.max():
+            return len(days)
+        numbers, starts = np.unique(days, return_index=True)
+        new = sorted(at for day, at in zip(numbers.tolist(), starts.tolist(), strict=True) if day not in self._days)
+        return len(days) if len(new) <= left else new[left]
 
     @property
     def written_bytes(self) -> int:
@@ -138,7 +154,7 @@ def parquet_writer(stream: Any, schema: Any) -> Any:
     )
 
 
-def _by_day(batch: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the days of rows, since 1970, each with its rows in their order."""
+def _days_of(batch: Any) -> Any:
+    """Return the day of each row, since 1970."""
     times = batch.column(2)
-    return split(batch, np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8) // _DAY_US)
+    return np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8) // _DAY_US

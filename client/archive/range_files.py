@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
@@ -18,21 +19,28 @@ def write_range(
 ) -> tuple[int, list[NewFile]]:  # fmt: skip
     """Write the files of a range. Return the offset that was reached and the files. Raises DataLoss, KafkaError.
 
-    `goes_on` gets the offset so far and the bytes written, and tells whether to go on.
+    `goes_on` gets the offset so far and the bytes written, and tells whether to go on. The files may be enough, too.
     """
     rows = TableRows(files.place.schema, wanted.topic, wanted.partition, wanted.start, wanted.end, typed)
     reader = range_reader(wanted, reading, brokers)
     reached, sections = wanted.end, reader.sections()
-    try:
+
+    def batches() -> Iterator[Any]:
+        nonlocal reached
         for section in sections:
-            for batch in rows.feed(section):
-                files.add(batch)
+            yield from rows.feed(section)
             at = min(reader.position, wanted.end)
             if not goes_on(at, files.written_bytes):
                 reached = at
                 break
-        for batch in rows.rest():
-            files.add(batch)
+        yield from rows.rest()
+
+    try:
+        for batch in batches():
+            taken = files.add(batch)
+            if taken < len(batch):
+                reached = batch.column("offset")[taken].as_py()
+                break
         return reached, files.finish()
     except BaseException:
         files.abandon()

@@ -24,7 +24,7 @@ from ..core.metrics import Metric
 from ..errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
-from .layout import place_of, table_name
+from .layout import data_folder, place_of, table_name
 from .local_files import LocalFileIO
 from .once import Moved, Once, OnceMade, looked
 from .options import ArchiveOptions
@@ -236,7 +236,8 @@ class Archiver:
                 work.add(each, each.end, files)
             return
         for wanted in sorted(ranges, key=lambda each: -each.size):
-            if self._is_stopped or work.written >= self.options.commit_bytes:
+            left = self.options.commit_files - len(work.files)
+            if self._is_stopped or work.written >= self.options.commit_bytes or left <= 0:
                 break
 
             def goes_on(at: int, written: int, start: int = wanted.start) -> bool:
@@ -245,7 +246,7 @@ class Archiver:
                 return not self._is_stopped and work.written + written < self.options.commit_bytes
 
             begin, place = state.offsets.get(wanted.partition, 0), place_of(table)
-            files = PartitionFiles(place, wanted.partition, begin, self.options.target_bytes)
+            files = PartitionFiles(place, wanted.partition, begin, self.options.target_bytes, left)
             try:
                 reached, written = write_range(wanted, files, self._reading, self._brokers, goes_on, self._typed)
             except DataLoss as error:
@@ -282,7 +283,14 @@ class Archiver:
 
 
 def commit_files(table: Any, once: Once, paths: list[str], entries: Mapping[str, str]) -> None:
-    """Append files to a table in one commit with entries, which are its state. Raises Moved, CommitUncertain."""
+    """Append files to a table in one commit with entries, which are its state.
+
+    Raises Moved, CommitUncertain, and ArchiveError for files that were written for another table of this name.
+    """
+    folder = data_folder(table) + "/"
+    if other := next((each for each in paths if not each.startswith(folder)), None):
+        why = f"was dropped and made again since {other} was written"
+        raise ArchiveError(f"{'.'.join(table.name())} {why}: nothing of it is committed")
     if isinstance(table.io, LocalFileIO):
         table.io.sync_names(paths)
     table.catalog = once

@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow.fs
 import pyarrow.parquet
 from pyiceberg.exceptions import CommitFailedException
@@ -25,7 +26,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
 
 from . import ArchiveError
-from .data_files import DataFile, files_of
+from .data_files import DataFile, each_file
 from .day_files import TARGET_BYTES, sync
 from .layout import arrow_schema, data_folder, projected
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 # So many small files of a day are worth a new one.
 MIN_FILES = 8
 # A commit of a compaction rewrites no more than this.
-_COMPACTED_BYTES = 512 << 20
+_COMPACTED_BYTES, _COMPACTED_FILES = 512 << 20, 1_000
 # The last snapshots stay, and for this time what a compaction has replaced: appends alone take no file from readers.
 KEEP_MS, KEEP_SNAPSHOTS = 24 * 3_600_000, 10
 # Each compaction keeps two snapshots for so long, and each snapshot makes commits dearer.
@@ -84,7 +85,7 @@ def compact(
     """Replace small files by large ones, in one commit. Return how many are gone: 0 if another commit came first."""
     table = looked(lambda: catalog.load_table(name))
     state = state_of(table)
-    groups = _bounded(_small(files_of(table), min_files, target_bytes))
+    groups = _first_groups(table, min_files, target_bytes)
     if not groups:
         return 0
     base = table.metadata.current_snapshot_id
@@ -103,17 +104,40 @@ def compact(
     return sum(map(len, groups))
 
 
+def _first_groups(table: Any, min_files: int, target_bytes: int) -> list[list[DataFile]]:
+    """Return the first groups of small files. A table may have more files than memory has room for."""
+    small = (each for each in each_file(table) if _is_small(each, target_bytes))
+    places, counts = np.unique(np.fromiter(map(_place_of, small), np.int64), return_counts=True)
+    places, counts = places[counts >= min_files], counts[counts >= min_files]
+    turns = np.cumsum(counts) // _COMPACTED_FILES
+    for turn in np.unique(turns):
+        wanted = set(places[turns == turn].tolist())
+        held = [each for each in each_file(table) if _place_of(each) in wanted]
+        if groups := _bounded(_small(held, min_files, target_bytes)):
+            return groups
+    return []
+
+
+def _place_of(file: DataFile) -> int:
+    """Return the partition and the day of a file as one number."""
+    return file.bounds.partition << 32 | file.day + (1 << 31)
+
+
+def _is_small(file: DataFile, target_bytes: int) -> bool:
+    return _is_ours(file) and file.entry.file_size_in_bytes < target_bytes // 2
+
+
 def _small(files: Sequence[DataFile], min_files: int, target_bytes: int) -> Iterator[list[DataFile]]:
     """Yield small files of one partition and day that are next to each other in the order of offsets."""
     group: list[DataFile] = []
     size = 0
     for each in sorted(files, key=lambda file: (file.bounds.partition, file.day, file.bounds.first)):
         is_next = bool(group) and _follows(group[-1], each) and size + each.entry.file_size_in_bytes <= target_bytes
-        if not is_next or not _is_ours(each):
+        if not is_next or not _is_ours(each) or len(group) == _COMPACTED_FILES:
             if len(group) >= min_files:
                 yield group
             group, size = [], 0
-        if _is_ours(each) and each.entry.file_size_in_bytes < target_bytes // 2:
+        if _is_small(each, target_bytes):
             group.append(each)
             size += each.entry.file_size_in_bytes
     if len(group) >= min_files:
@@ -131,10 +155,11 @@ def _is_ours(file: DataFile) -> bool:
 
 def _bounded(groups: Iterator[list[DataFile]]) -> list[list[DataFile]]:
     taken: list[list[DataFile]] = []
-    size = 0
+    size = count = 0
     for group in groups:
         size += sum(each.entry.file_size_in_bytes for each in group)
-        if taken and size > _COMPACTED_BYTES:
+        count += len(group)
+        if taken and (size > _COMPACTED_BYTES or count > _COMPACTED_FILES):
             break
         taken.append(group)
     return taken
@@ -193,12 +218,12 @@ def _delete(table: Any, before: dict[str, Any]) -> int:
     """Delete the files of expired snapshots that no other one names, and what is left over. Return how many."""
     left = _metadata_files(table, table.metadata.snapshots)
     gone = [each for each in before if each not in left]
-    used = _named(table, left)
-    was_named: set[str] = set()
+    used = _Names(path for manifest in left.values() for path in _named(table, manifest))
+    paths = set(gone)
     for each in gone:
         with suppress(FileNotFoundError):  # another expiry was faster
-            was_named |= _named(table, {each: before[each]})
-    paths = {*(was_named - used), *gone, *_left_over(table, used)}
+            paths.update(path for path in _named(table, before[each]) if path not in used)
+    paths.update(_left_over(table, used))
     for path in paths:
         with suppress(FileNotFoundError):
             table.io.delete(path)
@@ -230,14 +255,30 @@ def _metadata_files(table: Any, snapshots: Sequence[Any]) -> dict[str, Any]:
     return found
 
 
-def _named(table: Any, files: dict[str, Any]) -> set[str]:
-    """Return the data files that manifests name. Those that a snapshot has removed are in an older one's manifests."""
-    return {
-        entry.data_file.file_path
-        for manifest in files.values()
-        if manifest is not None
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    }
+def _named(table: Any, manifest: Any) -> Iterator[str]:
+    """Yield the data files that a manifest names. Those that a snapshot has removed are in an older one's manifests."""
+    if manifest is not None:
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file.file_path
+
+
+class _Names:
+    """Names of files in eight bytes each: a table may have more of them than memory has room for.
+
+    Two names in 2 ** 64 are taken for one. Then a file stays that might have gone.
+    """
+
+    def __init__(self, paths: Iterator[str]) -> None:
+        self._marks = np.unique(np.fromiter(map(self._mark, paths), np.int64))
+
+    def __contains__(self, path: str) -> bool:
+        mark = self._mark(path)
+        at = int(np.searchsorted(self._marks, mark))
+        return at < len(self._marks) and self._marks[at] == mark
+
+    @staticmethod
+    def _mark(path: str) -> int:
+        return hash(path.rpartition("/")[2])
 
 
 def _past(table: Any) -> Callable[[str], bool]:
@@ -257,21 +298,24 @@ def _past(table: Any) -> Callable[[str], bool]:
     return is_past
 
 
-def _left_over(table: Any, used: set[str]) -> Iterator[str]:
+def _left_over(table: Any, used: _Names) -> Iterator[str]:
     """Yield data files of ours that no snapshot names, and that no commit can name any more."""
-    is_past, known = _past(table), {path.rpartition("/")[2] for path in used}
-    return (path for path in _listed(table) if path.rpartition("/")[2] not in known and is_past(path))
+    is_past = _past(table)
+    return (path for path in _listed(table) if path not in used and is_past(path))
 
 
 def _listed(table: Any) -> Iterator[str]:
-    """Yield the paths of all files in the table's folder of data."""
+    """Yield the paths of all files in the table's folder of data, a folder at a time."""
     io, location = table.io, data_folder(table)
     if not isinstance(io, PyArrowFileIO):
         return  # a FileIO of another kind cannot list
     scheme, netloc, path = io.parse_location(location, io.properties)
     system = io.fs_by_scheme(scheme, netloc)
-    selector = pyarrow.fs.FileSelector(path, recursive=True, allow_not_found=True)
     prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
-    for each in system.get_file_info(selector):
-        if each.is_file:
-            yield prefix + each.path
+    folders = [path]
+    while folders:
+        for each in system.get_file_info(pyarrow.fs.FileSelector(folders.pop(), allow_not_found=True)):
+            if each.is_file:
+                yield prefix + each.path
+            elif each.type == pyarrow.fs.FileType.Directory:
+                folders.append(each.path)

@@ -59,6 +59,19 @@ def test_a_batch_that_comes_again_is_committed_once_and_one_before_it_is_refused
         commit_rows(catalog, NAME, written(catalog, ids(0)), Batch(QUERIES[0], 0))
 
 
+@pytest.mark.parametrize("batch", [None, Batch(QUERIES[0], 0)])
+def test_files_of_a_table_that_was_dropped_and_made_again_are_refused(catalog: Any, batch: Batch | None) -> None:
+    """The columns of the new table have other ids, so its readers would find other values, or nulls."""
+    paths = written(catalog, ids(1), batch)
+    catalog.drop_table(NAME)
+    open_rows(catalog, NAME, pa.schema([("other", pa.int64()), ("id", pa.int64())]))
+    with pytest.raises(ArchiveError, match=r"air\.delays was dropped and made again since"):
+        commit_rows(catalog, NAME, paths, batch)
+    assert not held(catalog)
+    commit_rows(catalog, NAME, written(catalog, ids(2), batch), batch)
+    assert held(catalog) == [2]
+
+
 def test_the_batch_is_known_without_its_snapshot_and_goes_with_a_rollback(catalog: Any) -> None:
     for number in range(4):
         commit_rows(catalog, NAME, written(catalog, ids(number)), Batch(QUERIES[number % 2], number))

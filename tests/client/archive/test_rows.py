@@ -12,9 +12,9 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 import pyarrow as pa
 import pyarrow.parquet
 from odradek.client.archive import day_files
-from odradek.client.archive.day_files import TablePlace
+from odradek.client.archive.day_files import TablePlace, split
 from odradek.client.archive.layout import SCHEMA, arrow_schema
-from odradek.client.archive.parquet_files import PartitionFiles, _by_day
+from odradek.client.archive.parquet_files import PartitionFiles, _days_of
 from odradek.client.archive.rows import MAX_MS, TableRows
 from odradek.client.arrow.batches import Section, scan
 from odradek.protocol.records.batch import encode_batch
@@ -102,7 +102,7 @@ def test_four_hundred_days_in_a_batch_are_split_in_order() -> None:
     days = [number * 86_400_000 for number in range(400)]
     records = [record(day, value=b"%d" % (2 * at)) for at, day in enumerate(days)]
     batches = [*made.feed(section(*records, *records)), *made.rest()]
-    parts = [each for batch in batches for each in _by_day(batch)]
+    parts = [each for batch in batches for each in split(batch, _days_of(batch))]
     assert [number for number, _ in parts] == list(range(400))
     assert [part.column("offset").to_pylist() for _, part in parts] == [[at, at + 400] for at in range(400)]
 

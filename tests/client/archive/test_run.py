@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow.parquet as pq
+from odradek.client import Admin, NewTopic, Producer
 from odradek.client.archive import ArchiveError, errors_of_place
 from odradek.client.archive.parquet_files import parsed_name
 from odradek.client.archive.places import catalog_of
@@ -174,3 +176,29 @@ def test_a_round_that_ends_early_keeps_where_the_other_partitions_begin(world: W
     while archiver.round().lag:
         pass
     assert offsets_in(catalog.load_table(archiver.name)) == {each: [2, 3] for each in range(3)}
+
+
+def test_a_commit_names_few_files_however_many_partitions_and_days_there_are(world: World, catalog: Any) -> None:
+    """Each file that a commit names takes memory. Late records are among them, and the last round begins in a batch."""
+    days = [0, 1, 2, 3, 1, 0, 4, 5, 6, 7, 2, 8]
+
+    async def work() -> None:
+        async with Admin(world.address) as admin, Producer(world.address, linger_ms=1000) as producer:
+            await admin.create_topics([NewTopic("days", 3, configs={"retention.ms": "-1"})])
+            sent = [
+                await producer.send("days", b"v", partition=partition, timestamp_ms=86_400_000 * day)
+                for partition in range(3) for day in days
+            ]  # fmt: skip
+            await producer.flush()
+            await asyncio.gather(*sent)
+
+    asyncio.run(work())
+    archiver = world.archiver(catalog, "days", commit_files=4)
+    rounds = [archiver.round()]
+    while rounds[-1].lag:
+        rounds.append(archiver.round())
+        table = catalog.load_table(archiver.name)
+        found, reached = offsets_in(table), state_of(table).offsets
+        assert found == {each: list(range(reached[each])) for each in found}, "each state is that of its files"
+    assert offsets_in(table) == whole(3, len(days))
+    assert max(each.files for each in rounds) == 4 and len(rounds) < 12

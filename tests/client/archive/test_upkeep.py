@@ -14,6 +14,7 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 from odradek.client.archive import ArchiveError, upkeep
 from odradek.client.archive.check import check
+from odradek.client.archive.data_files import files_of
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
@@ -59,6 +60,20 @@ def test_compaction_keeps_rows_and_state(world: World, catalog: Any) -> None:
     assert archiver.round().rows == 2
     assert upkeep.compact(catalog, archiver.name, min_files=2) == 4, "compacted files are compacted again"
     assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 6)
+
+
+def test_a_compaction_takes_few_files_at_a_time(world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is in memory. The first ones of the table are too large for a group, and keep no other one back."""
+    monkeypatch.setattr(upkeep, "_COMPACTED_FILES", 2)
+    archiver = archived(world, catalog, "by-turns", 4)
+    sizes = [each.entry.file_size_in_bytes for each in files_of(catalog.load_table(archiver.name))]
+    assert upkeep.compact(catalog, archiver.name, min_files=2, target_bytes=3 * max(sizes)) == 2
+    left = [7, 6, 5, 4, 3, 2]
+    for files in left:
+        table = catalog.load_table(archiver.name)
+        assert offsets_in(table) == whole(2, 4) and not list(check(table))
+        assert len(files_in(table)) == files
+        assert upkeep.compact(catalog, archiver.name, min_files=2) == (2 if files > 2 else 0)
 
 
 def test_a_compaction_that_comes_second_changes_nothing(world: World, catalog: Any) -> None:
