@@ -113,4 +113,6 @@ def _proto(text: str) -> Any:
         made.ParseFromString(content)
     except DecodeError:
         raise InvalidSchema("no Protobuf: neither a .proto file nor a descriptor in base64") from None
+    if not made.ListFields():  # a short word may be base64 of fields that a descriptor does not have
+        raise InvalidSchema("no Protobuf: the file declares nothing")
     return made

@@ -2,8 +2,10 @@
 
 The number is the field, so names may change. Fields may come and go, unless they are required or of a oneof that stays.
 A field keeps its kind: a scalar (and which bytes it is written as), a message or a map. Fields that could be set
-together must not become a oneof. A message of the file must stay; so must the package. One rule is stricter than
-Confluent's, which does not see a label that is not written: a number of proto3 may not become a list.
+together must not become a oneof. A message of the file must stay; so must the package. Extensions are fields of the
+message that they extend. Two rules are stricter than Confluent's, which does not see a label that is not written: a
+number of proto3 may not become a list, and no field may become required. A group is written as other bytes than a
+message.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from .difference import Difference, Steps
 
 _TYPE_OF_NUMBER = "double float int64 uint64 int32 fixed64 fixed32 bool string group message bytes uint32 enum sfixed32"
 _TYPES = dict(enumerate([*_TYPE_OF_NUMBER.split(), "sfixed64", "sint32", "sint64"], 1))
-_TEXT, _MESSAGE, _MAP = "text", "message", "map"
+_TEXT, _MESSAGE, _GROUP, _MAP = "text", "message", "group", "map"
 # Of each type, the types that are written as the same bytes.
 _KINDS = {
     **dict.fromkeys(("int32", "int64", "uint32", "uint64", "bool", "enum"), "number"),
@@ -22,8 +24,7 @@ _KINDS = {
     **dict.fromkeys(("fixed32", "sfixed32"), "fixed32"),
     **dict.fromkeys(("fixed64", "sfixed64"), "fixed64"),
     **dict.fromkeys(("string", "bytes"), _TEXT),
-    **dict.fromkeys(("group", "message"), _MESSAGE),
-    **{name: name for name in ("float", "double")},
+    **{name: name for name in ("float", "double", _MESSAGE, _GROUP)},
 }
 _DESCRIPTIONS = {
     "PACKAGE_CHANGED": "The package at '{}' in the READER schema does not match the package in the WRITER schema",
@@ -90,7 +91,7 @@ class _Comparison:
 
     def _messages(self, reader: Any, writer: Any, path: str) -> None:
         self._oneofs(reader, writer, path)
-        ours, theirs = reader.fields_by_number, writer.fields_by_number
+        ours, theirs = _with_extensions(reader), _with_extensions(writer)
         for number in sorted({*ours, *theirs}):
             self._steps.take()
             if number not in ours:
@@ -126,16 +127,18 @@ class _Comparison:
     def _fields(self, reader: Any, writer: Any, path: str) -> None:
         ours, theirs = _kind(reader), _kind(writer)
         if ours != theirs:
-            is_scalar = not {ours, theirs} & {_MESSAGE, _MAP}
+            is_scalar = not {ours, theirs} & {_MESSAGE, _GROUP, _MAP}
             self._add("FIELD_SCALAR_KIND_CHANGED" if is_scalar else "FIELD_KIND_CHANGED", path)
         elif ours == _MAP:
             entry, old = reader.message_type.fields_by_name, writer.message_type.fields_by_name
             for name in ("key", "value"):
                 self._fields(entry[name], old[name], path)
-        elif ours == _MESSAGE:
-            self._message_types(reader.message_type, writer.message_type, path)
-        elif ours != _TEXT and _label(reader) != _label(writer):
+        elif ours not in (_MESSAGE, _GROUP, _TEXT) and _label(reader) != _label(writer):
             self._add("FIELD_NUMERIC_LABEL_CHANGED", path)
+        elif reader.is_required and not writer.is_required:
+            self._add("REQUIRED_FIELD_ADDED", path)
+        if ours == theirs and ours in (_MESSAGE, _GROUP):
+            self._message_types(reader.message_type, writer.message_type, path)
 
     def _message_types(self, reader: Any, writer: Any, path: str) -> None:
         name = _local_name(reader)
@@ -144,6 +147,10 @@ class _Comparison:
         elif (reader.file.name, writer.file.name) != self._files:
             # The types of the files themselves are compared anyhow.
             self._pair(reader, writer, f"#/{name.replace('.', '/')}")
+
+
+def _with_extensions(message: Any) -> dict[int, Any]:
+    return {**message.fields_by_number, **{each.number: each for each in message.file.pool.FindAllExtensions(message)}}
 
 
 def _kind(field: Any) -> str:

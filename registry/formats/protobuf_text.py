@@ -2,7 +2,7 @@
 
 The library proto-schema-parser has the grammar. It goes on where a text is wrong, so the first error ends it here.
 Names of types stay as they are written: who links the file resolves them. Options are kept as text, to tell two files
-apart.
+apart, but for the features of editions: they say how fields are written.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _MAX_CACHED = 256
 _MAX_FIELD, _MAX_VALUE = (1 << 29) - 1, (1 << 31) - 1
 _FIELD: Any = descriptor_pb2.FieldDescriptorProto
 _LABELS = {"OPTIONAL": _FIELD.LABEL_OPTIONAL, "REQUIRED": _FIELD.LABEL_REQUIRED, "REPEATED": _FIELD.LABEL_REPEATED}
+_FEATURES: dict[str, Any] = {f"features.{each.name}": each for each in descriptor_pb2.FeatureSet.DESCRIPTOR.fields}
 _SCALARS: dict[str, int] = {
     name.removeprefix("TYPE_").lower(): number
     for name, number in _FIELD.Type.items()
@@ -44,9 +45,6 @@ def read(text: str) -> bytes:
     try:
         with _uncollected():
             parsed = _parsed(text)
-        declared = [each for each in parsed.file_elements if each and not isinstance(each, ast.Comment)]
-        if not (parsed.syntax or parsed.edition or declared):
-            raise InvalidSchema("no Protobuf: the file declares nothing")
         return _file(parsed).SerializeToString(deterministic=True)
     except RecursionError:
         raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels") from None
@@ -271,7 +269,11 @@ def _service(made: Any, parsed: Any) -> None:
 
 
 def _option(made: Any, parsed: Any) -> None:
-    """Keep an option as it is written: what it means is not asked here."""
+    """Keep an option as it is written: what it means is not asked here, unless it is a feature."""
+    feature = _FEATURES.get(parsed.name)
+    if feature is not None:
+        # A name that the enum does not have is a ValueError, and what is no name a TypeError.
+        return setattr(made.features, feature.name, getattr(parsed.value, "name", parsed.value))
     option = made.uninterpreted_option.add(aggregate_value=repr(parsed.value))
     option.name.add(name_part=parsed.name, is_extension=False)
 

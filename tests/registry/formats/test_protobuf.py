@@ -14,6 +14,9 @@ from odradek.registry.formats.formats import PROTOBUF, Source
 @pytest.mark.parametrize("text", ["this is not proto at all", "message", "message A {", "{}", ";", '{"type": "int"}',
     "message A { string }", "message A { string a = 1 }", "syntax = proto3;", "enum E { A; }", "a = 1;",
     "message A { string a = 1;;; } }", "service S { rpc M(A); }", "package 1a;", "bm90IHByb3RvIGF0IGFsbA==", "///",
+    # Base64 of nothing, and of fields that no descriptor has.
+    "", "eAE=", 'edition = "2023"; option features.field_presence = NONE; message A {}',
+    'edition = "2023"; option features.field_presence = true; message A {}',
     # What the grammar takes, and Protobuf does not.
     'syntax = "proto5"; message A {}', "message A { optional B b = 1; }", "message A {} message A {}",
     "message A { optional int32 a = 0; }", "message A { optional int32 a = 1; optional int32 b = 1; }",

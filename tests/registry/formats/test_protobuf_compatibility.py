@@ -96,6 +96,35 @@ def test_required_fields_neither_come_nor_go() -> None:
     assert [each.split("'")[1] for each in both] == ["REQUIRED_FIELD_REMOVED", "REQUIRED_FIELD_ADDED"]
     optional = source("message A { optional int32 a = 1; }")
     assert "FIELD_NUMERIC_LABEL_CHANGED" in incompatibilities(optional, [with_one], "BACKWARD")[0]
+    for kind in ("string", "A"):
+        optional, required = (source(f"message A {{ {label} {kind} a = 1; }}") for label in ("optional", "required"))
+        assert incompatibilities(optional, [required], "BACKWARD") == []
+        assert "REQUIRED_FIELD_ADDED" in incompatibilities(required, [optional], "BACKWARD")[0]
+    edition = source('edition = "2023"; message A { int32 a = 1 [features.field_presence = LEGACY_REQUIRED]; }')
+    assert "REQUIRED_FIELD_ADDED" in incompatibilities(edition, [without], "BACKWARD")[0]
+
+
+GROUP = "message A { optional group Foo = 1 {} }"
+MESSAGE = "message A { optional Foo foo = 1; message Foo {} }"
+DELIMITED = 'edition = "2023"; message A { Foo foo = 1 [features.message_encoding = DELIMITED]; message Foo {} }'
+EXTENDED = "message A { extensions 9; } extend A { optional string a = 9; }"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        (GROUP, MESSAGE, "FIELD_KIND_CHANGED"),
+        (DELIMITED, MESSAGE, "FIELD_KIND_CHANGED"),
+        (DELIMITED, GROUP, ""),
+        (EXTENDED, EXTENDED.replace("string", "int32"), "FIELD_SCALAR_KIND_CHANGED"),
+        (EXTENDED, "message A { optional int32 b = 9; }", "FIELD_SCALAR_KIND_CHANGED"),
+        (EXTENDED, "message A { optional string b = 9; }", ""),
+    ],
+)
+def test_groups_are_no_messages_and_extensions_are_fields(one: str, other: str, kind: str) -> None:
+    for new, old in ((one, other), (other, one)):
+        found = incompatibilities(source(new), [source(old)], "BACKWARD")
+        assert [each.split("'")[1] for each in found] == [kind] * bool(kind)
 
 
 def test_another_package_is_another_schema() -> None:
