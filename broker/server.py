@@ -334,6 +334,8 @@ class Broker:
                 *(member, self._clustered, self._ask_self, self._write_checkpoint, self._went_offline),
             )
             leftovers = assembly.topics.open_all()
+            if member is None:
+                log_dirs.note_boot()
             services = assembly.services()
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:

@@ -416,7 +416,8 @@ class DirectoryLock:
             raise DiskError("lock", self.path, error) from error
         self._file: File | None = file
         boot = _lines(disk, file)[1]
-        self.is_of_this_boot = boot == disk.boot_id()
+        # Where boots have no names, each start may be the first of its boot.
+        self.is_of_this_boot = boot == disk.boot_id() != ""
         self._write(boot)
 
     def note_boot(self) -> None:

@@ -43,7 +43,7 @@ class DataDir:
         self.path = path
         self.meta = meta
         self.clean = stop is not None
-        # Whether a power cut may have taken records that no fsync has covered. In a cluster others may have them.
+        # Whether a power cut may have taken what no fsync has covered. In a cluster others may have the records.
         self.may_have_lost = stop is None and not lock.is_of_this_boot
         # By the names of the logs' directories. A log that is opened takes its entry.
         self.known_logs = dict(stop.logs) if stop is not None else {}
@@ -78,8 +78,6 @@ class DataDir:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
             meta = _meta(path, node_id, cluster_id, disk, is_clustered=is_clustered)
-            if not is_clustered:
-                lock.note_boot()
             stop = _take_clean_stop(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
@@ -98,14 +96,17 @@ class DataDir:
         """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs.
 
         `known` are the logs that it need not even open, by their directories' names. `journal` is the end of the
-        metadata journal; None where it lies in another directory. Records that may be lost leave no such marker.
+        metadata journal; None where it lies in another directory. In a cluster, records that may be lost leave none.
         """
-        if self.may_have_lost:
+        if self.may_have_lost and self.meta.is_clustered:
             return
         checkpoints.write_clean_shutdown(self.path, CleanStop(known, journal), self._disk)
 
     def note_boot(self) -> None:
-        """Note that no record is lost that others have: a start in the same boot need not ask. Raises DiskError."""
+        """Note that this start has dealt with what a power cut may have taken: one in the same boot need not.
+
+        Raises DiskError.
+        """
         self._lock.note_boot()
         self.may_have_lost = False
 

@@ -63,8 +63,16 @@ class LogDir:
 
     @property
     def may_have_lost(self) -> bool:
-        """Whether a power cut may have taken records that no fsync has covered."""
+        """Whether a power cut may have taken what no fsync has covered."""
         return self.data is not None and self.data.may_have_lost
+
+    def recovery_point(self, partition: tuple[str, int]) -> int:
+        """Return up to where a partition was forced to disk for certain; -1 where nobody knows.
+
+        A partition that the checkpoint does not name has been made since, if power was cut: nothing is certain of it.
+        """
+        of_new = 0 if self.may_have_lost and self.checkpoints.names_points else -1
+        return self.checkpoints.recovery_points.get(partition, of_new)
 
     def take_known(self, name: str) -> KnownLog | None:
         """Return what the last stop knew of the log in the directory `name`, once: a start needs it no longer."""
@@ -315,12 +323,12 @@ class LogDirs:
             self.metadata.mark_clean({}, journal)
 
     def note_boot(self) -> None:
-        """Note that no record is lost that others have: a start in the same boot of the machine need not ask."""
+        """Note that this start has dealt with what a power cut may have taken: one in the same boot need not."""
         for data in (self.metadata, *(each.data for each in self.online if each.data is not None)):
             try:
                 data.note_boot()
             except StorageError as error:
-                _log.warning("%s: after a crash this broker leaves its ISRs before it starts", error.message)
+                _log.warning("%s: the next start takes a crash for a power cut", error.message)
 
     def close(self) -> None:
         """Release the locks."""

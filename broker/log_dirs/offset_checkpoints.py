@@ -35,6 +35,8 @@ class OffsetCheckpoints:
         self._start_path = directory / checkpoints.LOG_START
         self._cleaner_path = directory / checkpoints.CLEANER_OFFSET
         self._disk = disk
+        # Whether there are recovery points: every partition that they do not name has been made since.
+        self.names_points = not empty and disk.exists(self._recovery_path)
         read = _none if empty else self._read
         self.recovery_points = read(self._recovery_path, "is checked from its first batch on")
         self.log_starts = read(self._start_path, "begins with its first segment, also where records of it were deleted")
@@ -55,6 +57,7 @@ class OffsetCheckpoints:
             return checkpoints.read_offsets(path, self._disk)
         except DamagedFile as error:
             _log.warning("%s: every partition here %s", error.message, without)
+            self.names_points &= path != self._recovery_path
             return {}
 
     def may_name(self, topic: str) -> bool:

@@ -58,7 +58,7 @@ class PartitionFactory:
         found = self._dirs.find(*key, record.id)
         if found is not None:
             home, directory = found
-            point = home.checkpoints.recovery_points.get(key, -1)
+            point = home.recovery_point(key)
             start = home.checkpoints.log_starts.get(key, 0)
             try:
                 known = home.take_known(directory.name)

@@ -374,11 +374,13 @@ class Topics:
                 for index in range(record.partitions)
             ]
             self._register(Topic(record, config, partitions))
-        if records and not self._dirs.is_clean:
+        if not self._dirs.is_clean:
             self._force_found()
             # Recovery may have cut logs below their recovery points, and made directories.
             self._dirs.sync_all()
+            # Also the first start of all: a checkpoint that is there tells which partitions have been made since.
             self.take_checkpoint().write()
+        if records and not self._dirs.is_clean:
             logs = [each.log for each in self._with_logs()]
             _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))
         return leftovers

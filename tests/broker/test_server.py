@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.storage import checkpoints
+from odradek.storage.files import Disk
 from odradek.tests.support.brokers.connections import acceptor, connections
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.waiting import until
@@ -218,6 +220,41 @@ async def test_a_partition_that_the_recovery_points_lack_loses_no_sound_batch(
         assert [(await raw.fetch("t", offset)).error_code for offset in range(3)] == [0, ErrorCode.CORRUPT_MESSAGE, 0]
         assert (await raw.produce("t", batch_of(b"x"))).base_offset == 3
     assert f"{log} is damaged at" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("boot", "points", "keeps"),
+    [
+        ("another", True, False),  # before the first checkpoint power was cut: nothing tells of an fsync
+        ("same", True, True),  # no crash of the broker explains a torn end before another segment
+        ("another", False, True),  # nobody knows of any partition what was forced to disk
+        ("", True, False),  # a system that does not name its boots
+    ],
+)
+async def test_a_power_cut_tears_a_partition_that_no_checkpoint_names_yet(
+    config: BrokerConfig, tmp_path: Path, boot: str, points: bool, keeps: bool
+) -> None:
+    disk = Disk()
+    disk.boot_id = lambda: "" if not boot else "same"
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        for _ in range(2):
+            await raw.produce("t", batch_of(b"x"))
+            broker.topics.all()[0].partitions[0].log.roll(0)
+        await raw.produce("t", batch_of(b"y"))
+        shutil.copytree(config.data_dir, tmp_path / "cut")
+    torn = tmp_path / "cut" / "t-0" / f"{1:020d}.log"
+    torn.write_bytes(torn.read_bytes()[:-5])
+    if not points:
+        (tmp_path / "cut" / checkpoints.RECOVERY_POINT).unlink()
+    disk.boot_id = lambda: boot
+    after = replace(config, log_dirs=(str(tmp_path / "cut"),))
+    for _ in range(2):
+        async with Broker(after, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+            answers = [await raw.fetch("t", offset) for offset in range(3)]
+            expected = [0, ErrorCode.CORRUPT_MESSAGE, 0] if keeps else [0, 0, ErrorCode.OFFSET_OUT_OF_RANGE]
+            assert [each.error_code for each in answers] == expected
+            assert answers[0].high_watermark == (3 if keeps else 1)
 
 
 class TestStop:

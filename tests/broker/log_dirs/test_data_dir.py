@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 from odradek.broker.log_dirs.data_dir import DataDir, StartError
 from odradek.storage import checkpoints
+from odradek.storage.files import Disk
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 
@@ -51,6 +54,25 @@ def test_is_clean_only_once_after_each_clean_stop(path: Path) -> None:
     third = DataDir.open(path, 1)
     assert not third.clean
     third.close()
+
+
+@pytest.mark.parametrize(
+    ("boots", "may_have_lost"),
+    [("1112", [True, True, False, True]), ([""] * 4, [True] * 4)],
+    ids=["boots have names", "they have none"],
+)
+def test_power_may_have_been_cut_until_a_start_of_this_boot_has_dealt_with_it(
+    path: Path, boots: Sequence[str], may_have_lost: list[bool]
+) -> None:
+    disk, found = Disk(), list[bool]()
+    for number, boot in enumerate(boots):
+        disk.boot_id = partial(str, boot)
+        data_dir = DataDir.open(path, 1, disk)
+        found.append(data_dir.may_have_lost)
+        if number:
+            data_dir.note_boot()
+        data_dir.close()
+    assert found == may_have_lost
 
 
 def test_the_directory_of_another_node_is_rejected_and_left_unchanged(path: Path) -> None:
