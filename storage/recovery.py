@@ -262,8 +262,12 @@ class Recovery:
             self._note_damage(damage)
 
     def _note_damage(self, damage: Damage) -> None:
-        if damage not in self._report.damages:
-            self._report.damages.append(damage)
+        found = self._report.damages
+        if found and damage.covers(found[-1]):
+            # One of too many, which is told of together with the one before.
+            found.pop()
+        if damage not in found:
+            found.append(damage)
 
     # -- After a clean stop ------------------------------------------------------------------------
 
@@ -444,13 +448,14 @@ class Recovery:
         """
         if self._is_point_known:
             return None
-        damage = segment.mark(error.position, error.why)
-        if damage.end >= segment.size:
-            if following is None:
-                return None
+        end = segment.next_sound(error.position)
+        if end >= segment.size and following is None:
+            return None
+        damage = segment.mark(error.position, error.why, end)
+        if end >= segment.size and damage.position == error.position:
             self._torn.append((segment, damage))
         self._note_damage(damage)
-        return damage.end
+        return end
 
     def _require_readable(self, segment: Segment, tail_position: int) -> None:
         """Raise UnreadableBatch where bytes that the disk cannot read may lie behind the recovery point.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from .segments.damage import Damage
@@ -94,7 +95,10 @@ def first_lost(report: RecoveryReport, segments: Sequence[Segment], start: int, 
     """Return the first offset of a log from `start` to `end` that its opening has found to be missing or damaged."""
     by_path = {each.path(LOG_SUFFIX): each for each in segments}
     found = [first for first, _ in report.gaps]
-    found += [offset_at(by_path[each.path], each.position) for each in report.damages if each.path in by_path]
+    damages = [each for each in report.damages if each.path in by_path]
+    if damages:
+        damage = min(damages, key=attrgetter("path.name", "position"))
+        found.append(offset_at(by_path[damage.path], damage.position))
     if report.missing is not None:
         found.append(report.missing[0])
     if report.was_empty:

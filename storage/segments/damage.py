@@ -31,6 +31,10 @@ class Damage(NamedTuple):
     def size(self) -> int:
         return self.end - self.position
 
+    def covers(self, other: Damage) -> bool:
+        """Return whether all bytes of another damage lie in this one."""
+        return other.path == self.path and self.position <= other.position and other.end <= self.end
+
     def error(self) -> CorruptBatch:
         """Return the error that a read which reaches the damage raises."""
         kind = UnreadableBatch if self.is_unreadable else CorruptBatch

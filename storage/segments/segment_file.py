@@ -5,6 +5,7 @@ Walks pass over damage: `sound_headers` and `sound_batches` go on behind it, and
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -30,14 +31,14 @@ END_BYTES = 1024 * 1024
 NAMES_LOCK = RLock()
 # The value of `_synced` after the file was cut: until the next fsync, a power cut may undo the cut.
 UNSYNCED = -1
-# Each damage makes every look-up a little slower. Behind the last of so many, the rest of the segment counts as
-# damaged.
+# Each damage makes every look-up a little slower. Where there are more than so many in a segment, what lies between two
+# of them counts as damaged, too.
 MAX_DAMAGES = 1000
 
 Step = TypeVar("Step", tuple[int, BatchHeader], tuple[int, BatchHeader, memoryview])
 OnDamage = Callable[[Damage], object]
 
-_POSITION = attrgetter("position")
+_POSITION, _END = attrgetter("position"), attrgetter("end")
 
 
 class SegmentFile:
@@ -333,14 +334,20 @@ class SegmentFile:
         known = self._damage_at(position)
         if known is not None:
             return known
-        if len(self.damages) >= MAX_DAMAGES:
-            end = self.size
-        elif end is None:
-            end = next_sound(self._disk, self.file, position, self.size, self.base_offset, self.starts_behind(position))
+        if end is None:
+            end = self.next_sound(position)
         damage = Damage(self.path(LOG_SUFFIX), position, end, why)
-        others = (each for each in self.damages if not position <= each.position < end)
-        self.damages = tuple(sorted((*others, damage), key=_POSITION))
+        others = [each for each in self.damages if not position <= each.position < end]
+        if len(others) >= MAX_DAMAGES:
+            neighbour = others.pop(max(bisect_left(others, position, key=_POSITION) - 1, 0))
+            damage = damage._replace(position=min(position, neighbour.position), end=max(end, neighbour.end))
+        insort(others, damage, key=_POSITION)
+        self.damages = tuple(others)
         return damage
+
+    def next_sound(self, position: int) -> int:
+        """Return where the next sound batch behind a damaged one begins, the end of the file if there is none."""
+        return next_sound(self._disk, self.file, position, self.size, self.base_offset, self.starts_behind(position))
 
     def keep_starts(self) -> None:
         """Remember what the offset index tells of positions, because it is about to be built again."""
@@ -377,11 +384,14 @@ class SegmentFile:
 
     def sound_end(self, position: int) -> int:
         """Return where the first known damage behind `position` begins, or the segment's end."""
-        return next((each.position for each in self.damages if each.position >= position), self.size)
+        slot = bisect_left(self.damages, position, key=_POSITION)
+        return self.damages[slot].position if slot < len(self.damages) else self.size
 
     def next_damage(self, position: int) -> Damage | None:
         """Return the first known damage that ends behind `position`."""
-        return next((each for each in self.damages if each.end > position), None)
+        slot = bisect_right(self.damages, position, key=_END)
+        return self.damages[slot] if slot < len(self.damages) else None
 
     def _damage_at(self, position: int) -> Damage | None:
-        return next((each for each in self.damages if each.position <= position < each.end), None)
+        found = self.next_damage(position)
+        return found if found is not None and found.position <= position else None

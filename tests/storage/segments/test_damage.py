@@ -14,7 +14,6 @@ from odradek.protocol.records.batch import read_header
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
-from odradek.storage.segments.segment_file import MAX_DAMAGES
 from odradek.tests.storage.batches import append, batch, find_time, roll
 from odradek.tests.support.seeds import examples
 
@@ -224,6 +223,16 @@ def test_a_batch_that_is_marked_as_damaged_is_rejected_and_the_rest_served(tmp_p
     assert served(log, batches) == set(range(COUNT)) - {2}
 
 
+MAX_DAMAGES = 20
+
+
+@pytest.fixture
+def few_damages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a segment keep few damages."""
+    monkeypatch.setattr("odradek.storage.segments.segment_file.MAX_DAMAGES", MAX_DAMAGES)
+
+
+@pytest.mark.usefixtures("few_damages")
 def test_a_segment_that_is_damaged_all_over_costs_a_bounded_list(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=1 << 20)
     batches = written(tmp_path, config=config)
@@ -231,9 +240,37 @@ def test_a_segment_that_is_damaged_all_over_costs_a_bounded_list(tmp_path: Path)
     segment, size = log.segments[0], len(batches[0])
     for n in range(MAX_DAMAGES):
         segment.mark(n, "bad", n + 1)
-    segment.mark(20 * size, "bad", 20 * size + 1)
-    assert len(segment.damages) == MAX_DAMAGES + 1
-    assert segment.is_damaged_at_end
+    segment.mark(20 * size, "bad", 21 * size)
+    # What lies between the last two is given up, and not what lies behind them.
+    assert len(segment.damages) == MAX_DAMAGES
+    assert segment.damages[-1][1:3] == (MAX_DAMAGES - 1, 21 * size)
+    assert served(log, batches) == set(range(21, COUNT))
+    segment.mark(22 * size, "bad", 23 * size)
+    assert served(log, batches) == {23}
+
+
+@pytest.mark.usefixtures("few_damages")
+@pytest.mark.parametrize("point", [-1, 1, 2 * MAX_DAMAGES + 5])
+def test_more_damage_than_a_segment_keeps_costs_nothing_behind_it(tmp_path: Path, point: int) -> None:
+    count = 2 * MAX_DAMAGES + 6
+    batches = {n: batch(n) for n in range(count)}
+    size = len(batches[0])
+    content = bytearray(b"".join(batches.values()))
+    magic = 16
+    for n in range(2, count, 2):
+        content[n * size + magic] = 0
+    path = tmp_path / f"{segment_name(0)}.log"
+    path.write_bytes(content)
+    log = opened(tmp_path, point=point, config=LogConfig())
+    if point == 1:
+        # A crash explains what follows the recovery point.
+        assert (log.log_end_offset, log.recovery.damages) == (2, [])
+        return
+    assert (log.log_end_offset, log.recovery.cuts, len(log.recovery.damages)) == (count, [], MAX_DAMAGES)
+    for n in (0, 1, 3, MAX_DAMAGES + 1, count - 1):
+        assert log.read(n, 1, NEVER).read() == batches[n]
+    append(log, batch(count))
+    assert path.read_bytes() == content + batch(count)
 
 
 def test_damaged_leader_epochs_are_read_from_the_batches_again(tmp_path: Path) -> None:
