@@ -38,6 +38,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from ..schemas.casts import by_field_id, projected
 from . import ArchiveError
 from .day_files import TablePlace
 from .parquet_files import DAY_FIELD
@@ -125,23 +126,7 @@ def _plain(kind: Any) -> Any:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
 
 
-def projected(rows: Any, schema: Any) -> Any:
+def of_table(rows: Any, schema: Any) -> Any:
     """Return rows of an archiver's file as its table has them now: by field ids, with nulls for later columns."""
-    held = {_id_of(each): rows[number].combine_chunks() for number, each in enumerate(rows.schema)}
-    columns = [_projected(held.get(_id_of(each)), each.type, len(rows)) for each in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _projected(array: Any, kind: Any, rows: int) -> Any:
-    if array is None:
-        return pa.nulls(rows, kind)
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    if not pa.types.is_struct(kind):
-        return array if array.type == kind else array.cast(kind)
-    held = {_id_of(each): part for each, part in zip(array.type, array.flatten(), strict=True)}
-    parts = [_projected(held.get(_id_of(each)), each.type, rows) for each in kind]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
-
-
-def _id_of(field: Any) -> bytes:
-    return field.metadata[b"PARQUET:field_id"]
+    held = {by_field_id(number, each): rows[number].combine_chunks() for number, each in enumerate(rows.schema)}
+    return pa.Table.from_arrays(projected(held, schema, len(rows), by_field_id), schema=schema)

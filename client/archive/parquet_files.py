@@ -101,7 +101,7 @@ class PartitionFiles(DayFiles):
     def _fitting(self, days: Any) -> int:
         """Return before which row a file too many would begin. Files that become large, or make room, may be more."""
         left = max(self._most_files - len(self._done) - len(self._days), 0)
-        if left and days.min() == days.max():
+        if left and len(days) and days.min() == days.max():
             return len(days)
         numbers, starts = np.unique(days, return_index=True)
         new = sorted(at for day, at in zip(numbers.tolist(), starts.tolist(), strict=True) if day not in self._days)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
+from ..schemas.casts import by_name, projected
 from .day_files import TARGET_BYTES, Day, DayFiles, TablePlace, split
 from .rows import MAX_MS, MIN_MS
 
@@ -104,11 +105,7 @@ class RowFiles(DayFiles):
 
 def fitted(batch: Any, schema: Any) -> Any:
     """Return rows with the columns of a table, null where the rows lack one. Raises RowTypeError."""
-    names = batch.schema.names
-    columns = [
-        _fitted(batch.column(each.name), each.type) if each.name in names else pa.nulls(len(batch), each.type)
-        for each in schema
-    ]
+    columns = projected(dict(zip(batch.schema.names, batch.columns, strict=True)), schema, len(batch), by_name, _fitted)
     for each, column in zip(schema, columns, strict=True):
         if not each.nullable and column.null_count:
             raise RowTypeError(f"the column {each.name} of the table has no nulls, and a row has one")
@@ -116,21 +113,7 @@ def fitted(batch: Any, schema: Any) -> Any:
 
 
 def _fitted(array: Any, kind: Any) -> Any:
-    """Return an array in the type of a column: structs by the names of their fields."""
-    if pa.types.is_struct(kind):
-        held = dict(zip((each.name for each in array.type), array.flatten(), strict=True))
-        parts = [
-            _fitted(held[each.name], each.type) if each.name in held else pa.nulls(len(array), each.type)
-            for each in kind
-        ]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
-    if pa.types.is_map(kind) or pa.types.is_list(kind):
-        whole = pa.concat_arrays([array]) if array.offset else array
-        mask = whole.is_null()
-        if pa.types.is_list(kind):
-            return pa.ListArray.from_arrays(whole.offsets, _fitted(whole.values, kind.value_type), type=kind, mask=mask)
-        keys, items = _fitted(whole.keys, kind.key_type), _fitted(whole.items, kind.item_type)
-        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=mask)
+    """Return an array in the type of a column. Raises RowTypeError."""
     try:
         return _within_years(array.cast(kind))
     except pa.ArrowInvalid as error:

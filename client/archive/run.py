@@ -32,7 +32,7 @@ from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
-from .typed import TypedValues, evolved
+from .typed import NoColumns, TypedValues, evolved
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -144,8 +144,8 @@ class Archiver:
         view = self._brokers.retry(self._view)
         topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
         table = self._looked(lambda: open_or_create(self._catalog, self.name, topic))
-        if self.options.values is not None:
-            values = self._values(self.options.values)
+        values = None if self.options.values is None else self._values(self.options.values)
+        if values is not None:
             table, self._typed = self._looked(lambda: evolved(self._catalog, self.name, values))
         state = state_of(table)
         ranges = self._ranges(view, state)
@@ -167,16 +167,18 @@ class Archiver:
         done = Round(rows, len(work.files), size, work.total - work.done, is_committed=True)
         return done if self._commit(table, topic, state, work) else Round(lag=work.total, is_overtaken=True)
 
-    def _values(self, look: Callable[[], TypedValues]) -> TypedValues:
-        """Return the types of values; those of the last round where the registry does not answer, or has none now."""
+    def _values(self, look: Callable[[], TypedValues]) -> TypedValues | None:
+        """Return the types of values; those of the last round where the registry does not answer, or has none now.
+
+        None where there were none: a schema without columns keeps no record out of the archive.
+        """
         try:
             return look()
         except KafkaError as error:
-            if self._typed is None:
+            if self._typed is None and not isinstance(error, NoColumns):
                 raise
-            log.warning(
-                "the schema of %s is not looked up, and is that of the last round: %s", self.topic, error.message
-            )
+            what = "values get no types" if self._typed is None else "the types of values are those of the last round"
+            log.warning("%s: %s: %s", self.topic, what, error.message)
             return self._typed
 
     # -- The topic

@@ -25,8 +25,9 @@ from pyarrow import json as arrow_json
 from ..errors import InvalidOption, KafkaError
 from ..schemas.avro_columns import avro_rows
 from ..schemas.avro_columns import of_registry as programs_of
+from ..schemas.casts import cast
 from ..schemas.tables import ArrowAvro, fitted, in_microseconds, table_of
-from ..schemas.typed_rows import BadValue, cast, json_rows, unpacked_rows
+from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
 from . import ArchiveError
 from .rows import ERROR, TYPED
 
@@ -48,6 +49,10 @@ _TYPES = {
     **dict.fromkeys(("timestamp", "timestamptz"), pa.timestamp("us", tz="UTC")),
     "timestamp_ntz": pa.timestamp("us"),
 }
+
+
+class NoColumns(InvalidOption):
+    """A schema makes no columns."""
 
 
 class TypedValues(NamedTuple):
@@ -125,14 +130,22 @@ def _struct(fields: str) -> Any:
 
 
 def of_registry(registry: Any, topic: str, format_name: str, bad: str = "keep") -> TypedValues:
-    """Return how values become structs by the latest version of a topic's subject. Raises InvalidOption, KafkaError."""
+    """Return how values become structs by the latest version of a topic's subject.
+
+    Raises NoColumns, InvalidOption, KafkaError.
+    """
     latest = registry.latest(f"{topic}-value").schema
     if latest.type != {"avro": "AVRO", "json-schema": "JSON"}[format_name]:
         raise InvalidOption(f"the schemas of {topic}-value are of the type {latest.type}, not {format_name}")
-    reader = ArrowAvro(registry, latest) if latest.type == "AVRO" else table_of(registry, latest)
-    raw = reader.type
+    try:
+        reader = ArrowAvro(registry, latest) if latest.type == "AVRO" else table_of(registry, latest)
+        raw = reader.type
+    except InvalidOption as error:
+        if isinstance(error.__cause__, ImportError):
+            raise
+        raise NoColumns(f"the schema of {topic}-value makes no columns: {error.message}") from error
     if not pa.types.is_struct(raw):
-        raise InvalidOption(f"the schema of {topic}-value has no fields")
+        raise NoColumns(f"the schema of {topic}-value has no fields")
     kind = in_microseconds(raw)
 
     def unpack(value: bytes) -> Any:

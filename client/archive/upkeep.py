@@ -28,7 +28,7 @@ from pyiceberg.table.snapshots import Operation
 from . import ArchiveError
 from .data_files import DataFile, each_file
 from .day_files import TARGET_BYTES, sync
-from .layout import arrow_schema, data_folder, projected
+from .layout import arrow_schema, data_folder, of_table
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
 from .parquet_files import DAY_FIELD, base_of, compacted_name, parquet_writer, parsed_name
 from .row_files import batch_of
@@ -176,7 +176,7 @@ def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
             with table.io.new_input(each.path).open() as source:
                 reader = _PARQUET.ParquetFile(source)
                 for number in range(reader.num_row_groups):
-                    writer.write_table(projected(reader.read_row_group(number), schema))
+                    writer.write_table(of_table(reader.read_row_group(number), schema))
     sync(path)
     return path
 

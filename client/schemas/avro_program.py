@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from .avro import Shape, shape_of, types_by_name
 from .avro_places import UNITS, Columns, Kind, Place, Unknown
+from .casts import cast
 from .tables import fits
-from .typed_rows import cast
 
 # A schema whose types lead to one another twice each doubles with every step. A table has at most 10,000 columns.
 MAX_STEPS = 40_000

@@ -70,8 +70,9 @@ _MAX_DIGITS = 38
 _ABSENT_IN_TABLES = ("uuid", "time-millis", "time-micros", "duration")
 # Which of two numbers takes both.
 _WIDER = (({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64()))
-# What is deeper is a column of text. Spark and DuckDB recurse over types.
-MAX_LEVELS = 64
+# What is deeper is no column of Avro's, and one of text by JSON Schema. Spark and DuckDB recurse over types, and
+# readers of Parquet end at 100 levels, of which a list or a map takes two.
+MAX_LEVELS = 48
 _NULL = "null"
 _PLAIN = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): _NULL}
@@ -209,8 +210,10 @@ class _Types:
         self._count = ColumnCount()
 
     def of(self, kind: Any, path: str, around: tuple[str, ...]) -> Any:
-        """Return the type of a column. `around` are the named types that it is in."""
+        """Return the type of a column. `around` are the types that it is in: the names of those that have one."""
         self._count.add()
+        if len(around) > MAX_LEVELS:
+            raise InvalidOption(f"{path} is inside of more than {MAX_LEVELS} types: no column is so deep")
         if isinstance(kind, list):
             return self._of_union(kind, path, around)
         if isinstance(kind, str):
@@ -221,9 +224,9 @@ class _Types:
             case "record" | "error":
                 return self._of_record(kind, path, around)
             case "array":
-                return pa.list_(pa.field("element", self.of(kind["items"], f"{path}[]", around)))
+                return pa.list_(pa.field("element", self.of(kind["items"], f"{path}[]", (*around, ""))))
             case "map":
-                return pa.map_(pa.string(), self.of(kind["values"], f"{path}{{}}", around))
+                return pa.map_(pa.string(), self.of(kind["values"], f"{path}{{}}", (*around, "")))
             case str():
                 return self._of_primitive(kind, path)
             case inner:

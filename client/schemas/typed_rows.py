@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
 from ...kernel import door
+from .casts import cast
 from .tables import fits
 
 Array = Any
@@ -93,24 +94,6 @@ def _divided(read: Callable[[int, int], Array], none: Array, first: int, end: in
             return [none]
     middle = (first + end) // 2
     return _divided(read, none, first, middle, bad) + _divided(read, none, middle, end, bad)
-
-
-def cast(array: Array, kind: Any) -> Array:
-    """Return the array in another type. pyarrow's own cast also reads what lies under the nulls of a struct."""
-    if array.type == kind:
-        return array
-    if pa.types.is_struct(kind):
-        parts = [cast(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
-    if pa.types.is_map(kind):
-        whole = pa.concat_arrays([array]) if array.offset else array
-        values = cast(whole.items, kind.item_type)
-        return pa.MapArray.from_arrays(whole.offsets, whole.keys, values, type=kind, mask=whole.is_null())
-    if pa.types.is_list(kind):
-        whole = pa.concat_arrays([array]) if array.offset else array
-        values = cast(whole.values, kind.value_type)
-        return pa.ListArray.from_arrays(whole.offsets, values, type=kind, mask=whole.is_null())
-    return array.cast(kind)
 
 
 # -- JSON lines: pyarrow's reader takes several objects from one line, and a `null` between lines ends the process (seen

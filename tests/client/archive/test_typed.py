@@ -17,6 +17,7 @@ from odradek.client.archive.typed import TypedValues, of_json, of_registry
 from odradek.client.errors import InvalidOption, SchemaRegistryRefused
 from odradek.client.schemas import Avro
 from odradek.client.schemas.schema_registry import Registered, Schema
+from odradek.client.schemas.tables import MAX_LEVELS
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.clients.archive_world import World, files_in
 
@@ -192,3 +193,37 @@ def test_values_of_a_registry_have_the_columns_of_its_latest_schema(world: World
     assert rows[2]["_error"] == "BadFrame: the schema registry has no schema 99" and rows[1]["_error"]
     with pytest.raises(InvalidOption, match="are of the type AVRO, not json-schema"):
         of_registry(registry, "avro", "json-schema")
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A field of maps in maps."""
+    kind = '{"type": "map", "values": ' * levels + '"int"' + "}" * levels
+    return {"name": "deep", "type": json.loads(kind)}
+
+
+def test_a_schema_without_columns_keeps_no_record_out(
+    world: World, catalog: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where it is the first one. Readers of tables end at too many levels."""
+    pytest.importorskip("fastavro", reason="pip install 'odradek[avro]'")
+    registry = OneSubject()
+    write = registry.add(nested(300))
+    value = b"\0\0\0\0\1\0"
+    for rows, kind in enumerate(({**nested(300)}, {"name": "both", "type": ["int", "string"]}, nested(900))):
+        registry.versions[:] = [Schema(json.dumps({"type": "record", "name": "F", "fields": [kind]}), "AVRO")]
+        send(world, "deep", value, new=not rows)
+        archiver = world.archiver(catalog, "deep", values=lambda: of_registry(registry, "deep", "avro"))
+        assert archiver.round().rows == 1
+        assert "deep: values get no types: the schema of deep-value makes no columns" in caplog.text
+        caplog.clear()
+    write = registry.add(nested(MAX_LEVELS - 1))
+    inner: Any = 7
+    for _ in range(MAX_LEVELS - 1):
+        inner = {"k": inner}
+    send(world, "deep", write({"deep": inner}), new=False)
+    assert archiver.round().rows == 1
+    assert [each["value"] for each in rows_of(catalog, "deep")[:3]] == [value] * 3
+    found = rows_of(catalog, "deep")[-1]["value_"]["deep"]
+    for _ in range(MAX_LEVELS - 1):
+        (found,) = (each for _, each in found)
+    assert found == 7

@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="tables need pyarrow (extra `tables`)")
 from odradek.client.errors import InvalidOption
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.client.schemas.json_schema import BadJson
-from odradek.client.schemas.tables import TableJson, ddl, fitted
+from odradek.client.schemas.tables import MAX_LEVELS, TableJson, ddl, fitted
 
 
 def type_of(schema: Any) -> str:
@@ -75,7 +75,7 @@ def test_a_type_that_holds_itself_is_text_inside_itself() -> None:
     deep: Any = {"type": "integer"}
     for _ in range(70):
         deep = of(a=deep)
-    assert type_of(deep).count("STRUCT") == 65
+    assert type_of(deep).count("STRUCT") == MAX_LEVELS + 1
 
 
 def test_a_schema_that_doubles_with_each_step_is_refused() -> None:
