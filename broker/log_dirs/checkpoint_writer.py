@@ -1,12 +1,16 @@
-"""When checkpoints are written: at an interval, after much was flushed, and when DeleteRecords needs one on disk."""
+"""When checkpoints are written: at an interval, after much was flushed, and when DeleteRecords needs one on disk.
+
+One that a full disk has refused is tried again: a leader's DeleteRecords may wait for that of a follower.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
+from ...storage.errors import StorageError, of_device
 from ..configs.broker_config import BrokerConfig
 from ..threads import BackgroundWork, DiskThreads, Work
 from ..timers import Timers
@@ -14,6 +18,9 @@ from .log_dirs import Checkpoint
 
 # A checkpoint takes some fsyncs. More often than this, the disk would do nothing else.
 MIN_INTERVAL_MS = 100
+# The pause after a checkpoint that was refused, which doubles up to the other one.
+RETRY_MS = 500
+RETRY_MAX_MS = 8000
 _FAILED = "a checkpoint could not be written"
 
 
@@ -39,6 +46,10 @@ class CheckpointWriter:
         self._has_changed = False
         # Those of them whose checkpoint may lack what has changed.
         self._late: set[Path] = set()
+        # Data directories whose last checkpoint in the background was refused for a reason that may pass.
+        self._refused: set[Path] = set()
+        self._pause_ms = RETRY_MS
+        self._is_pausing = False
         # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
         self._current: asyncio.Future[None] | None = None
         self._next: asyncio.Future[None] | None = None
@@ -52,19 +63,36 @@ class CheckpointWriter:
         self.write_in_background()
         self.start()
 
-    def write_in_background(self) -> None:
-        """Write a checkpoint that nobody waits for."""
+    def write_in_background(self, only: Collection[Path] | None = None) -> None:
+        """Write a checkpoint that nobody waits for, of some data directories or of all."""
         for directory, write in self._take().writers.items():
             # A disk that hangs gets no queue of checkpoints.
-            if directory not in self._writing:
+            if directory not in self._writing and (only is None or directory in only):
                 self._writing.add(directory)
                 self._work.run(partial(self._write, directory, write), directory, _FAILED, Work.CHECKPOINT)
 
     def _write(self, directory: Path, write: Callable[[], None]) -> None:
+        self._refused.discard(directory)
         try:
             write()
+            self._pause_ms = RETRY_MS
+        except StorageError as error:
+            if not of_device(error):
+                self._refused.add(directory)
+            raise
         finally:
             self._writing.discard(directory)
+
+    def retry(self) -> None:
+        """Try again, after a pause, what was refused. Called when work on files has failed."""
+        if self._refused and not self._is_pausing:
+            self._is_pausing = True
+            self._timers.after(self._pause_ms, self._pause_is_over)
+            self._pause_ms = min(2 * self._pause_ms, RETRY_MAX_MS)
+
+    def _pause_is_over(self) -> None:
+        self._is_pausing = False
+        self.write_in_background(self._refused.copy())
 
     def write_soon(self) -> None:
         """Write a checkpoint that has what changed by now, and what changes in the next moment."""

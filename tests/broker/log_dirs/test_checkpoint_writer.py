@@ -1,14 +1,22 @@
-"""Checkpoints that are due soon, while a disk takes its time."""
+"""Checkpoints that are due soon, while a disk takes its time, and those that it has refused."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+from odradek.broker import Broker
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.log_dirs.checkpoint_writer import CheckpointWriter
 from odradek.broker.log_dirs.log_dirs import Checkpoint
+from odradek.storage.errors import DiskError
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.waiting import until
 
 SLOW, FAST = Path("slow"), Path("fast")
 
@@ -20,16 +28,24 @@ class Surroundings:
         self.due: list[Callable[[], None]] = []
         self.under_way: dict[Path, Callable[[], None]] = {}
         self.written: list[tuple[Path, int]] = []
+        self.pauses_ms: list[int] = []
+        # Why the slow disk refuses a checkpoint.
+        self.error: DiskError | None = None
         self.taken = 0
         me = cast("Any", self)
         self.writer = CheckpointWriter(BrokerConfig(), me, me, me, self._take)
 
     def _take(self) -> Checkpoint:
         self.taken += 1
-        written, number = self.written, self.taken
-        return Checkpoint({each: lambda each=each: written.append((each, number)) for each in (SLOW, FAST)})
+        return Checkpoint({each: partial(self._write, each, self.taken) for each in (SLOW, FAST)})
+
+    def _write(self, directory: Path, number: int) -> None:
+        if self.error is not None and directory == SLOW:
+            raise self.error
+        self.written.append((directory, number))
 
     def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        self.pauses_ms.append(delay_ms)
         self.due.append(callback)
 
     def run(self, work: Callable[[], None], directory: Path, failed: str, kind: object) -> None:
@@ -72,3 +88,55 @@ def test_slow_disks_do_not_keep_one_another_busy() -> None:
     around.ring()
     assert around.under_way.keys() == {SLOW, FAST}
     assert not around.due
+
+
+def test_what_a_full_disk_has_refused_is_tried_again_after_pauses_that_grow() -> None:
+    around = Surroundings()
+    around.error = DiskError("write", SLOW / "log-start-offset-checkpoint", OSError(errno.ENOSPC, "full"))
+    around.writer.write_in_background()
+    around.do(FAST)
+    for _ in range(7):
+        with pytest.raises(DiskError):
+            around.do(SLOW)
+        # Once for each piece of work that fails.
+        around.writer.retry()
+        around.writer.retry()
+        around.ring()
+    assert around.pauses_ms == [500, 1000, 2000, 4000, 8000, 8000, 8000]
+    around.error = None
+    around.do(SLOW)
+    around.writer.retry()
+    assert (around.written, around.due) == ([(FAST, 1), (SLOW, 8)], [])
+    around.error = DiskError("fsync", SLOW, OSError(errno.ENOSPC, "full"))
+    around.writer.write_soon()
+    around.ring()
+    with pytest.raises(DiskError):
+        around.do(SLOW)
+    around.writer.retry()
+    assert around.pauses_ms[-1] == 500
+
+
+def test_a_device_that_is_gone_gets_no_further_checkpoint() -> None:
+    around = Surroundings()
+    around.error = DiskError("write", SLOW / "log-start-offset-checkpoint", OSError(errno.EIO, "gone"))
+    around.writer.write_in_background()
+    with pytest.raises(DiskError):
+        around.do(SLOW)
+    around.writer.retry()
+    assert not around.due
+
+
+async def test_the_log_start_is_on_disk_soon_after_a_full_disk(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.log_dirs.checkpoint_writer.RETRY_MS", 1)
+    disk = FullDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        await raw.produce("t", batch_of(b"x"))
+        disk.is_full = lambda path: path.name.startswith("log-start-offset-checkpoint")
+        background, partition = broker.services.background, broker.topics.partitions()[0]
+        background.delete_lastingly(partition, 1)
+        await until(lambda: background.checkpoints._refused)
+        disk.free()
+        await until(lambda: partition.log.start_on_disk == 1)
