@@ -87,10 +87,6 @@ class Node:
         self.waiting.clear()
         self.high_watermark = max(self.high_watermark - chance.randint(0, 2), 0)
 
-    def restart(self) -> None:
-        """Come back with the log as it was."""
-        self.alive = True
-
 
 class Fetch(NamedTuple):
     """A request of a follower."""
@@ -109,7 +105,7 @@ class Simulation:
         self.bug = bug
         self.min_isr = min_isr
         self.now_ms = 0
-        self.nodes = {number: self.new_node(number) for number in range(1, nodes + 1)}
+        self.nodes = {number: Node(number) for number in range(1, nodes + 1)}
         everyone = tuple(self.nodes)
         self.state = Role(1, 0, everyone, 0, everyone)
         # The brokers of which the controller knows that their disks are full.
@@ -125,10 +121,6 @@ class Simulation:
         for node in self.nodes.values():
             self._later(self.chance.randint(1, 20), lambda node=node: self._fetch(node))
             self._later(self.chance.randint(1, LAG_MS), lambda node=node: self._tick(node))
-
-    def new_node(self, number: int) -> Node:
-        """Return a replica that is empty."""
-        return Node(number)
 
     def run(self) -> None:
         """Let faults and messages come by chance, then let the network be calm, and see that all agree."""
@@ -437,7 +429,7 @@ class Simulation:
                 self._later(20, self._replace_dead_leader)
 
     def _restart(self, node: Node) -> None:
-        node.restart()
+        node.alive = True
         if self.state.leader == node.id:
             # A new epoch: what it knew of its followers is gone.
             self._write(node.id, self.state.isr)
