@@ -5,19 +5,14 @@ The files of one replica are damaged while its broker is away. The checks read f
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from odradek.broker.replication.leadership import Leadership
-from odradek.storage.log import Log
-from odradek.storage.recovery import Recovery
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.clusters.whole_replicas import (
     LOSSES,
-    WholeReplicas,
     check_in_sync,
     crash_with_hole,
     offsets_on_disk,
@@ -90,42 +85,3 @@ async def test_a_leader_that_had_lost_records_keeps_what_it_was_given_since(clus
         assert (await raw.produce("t", batch_of(b"last"), acks=-1, timeout_ms=20_000)).error_code == 0
     assert cluster.controller.changes[before:] == []
     assert cluster.partition(2).log.log_end_offset == RECORDS + 2
-
-
-SEEDS = 6
-
-
-@pytest.mark.parametrize("seed", range(SEEDS))
-async def test_nobody_joins_the_isr_without_all_records(tmp_path: Path, seed: int) -> None:
-    async with WholeReplicas(tmp_path, random.Random(seed)) as simulation:
-        await simulation.run()
-
-
-def forget_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start notices what is lost, and nobody goes back."""
-    monkeypatch.setattr(Log, "_find_lost", lambda *_: None)
-
-
-def overlook_shrunk_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recovery, "_shrunk_from", lambda *_: None)
-
-
-def keep_losers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader leaves in the ISR who fetches below the high watermark."""
-    monkeypatch.setattr(Leadership, "_without_loser", lambda *_: None)
-
-
-@pytest.mark.parametrize(
-    ("plant", "is_seen"), [(forget_losses, True), (overlook_shrunk_segments, True), (keep_losers, False)]
-)
-async def test_a_mend_that_is_taken_back_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], is_seen: bool
-) -> None:
-    plant(monkeypatch)
-    for seed in range(10 * SEEDS):
-        async with WholeReplicas(tmp_path / str(seed), random.Random(seed), is_seen=is_seen) as simulation:
-            try:
-                await simulation.run()
-            except AssertionError:
-                return
-    pytest.fail("no run has found it")
