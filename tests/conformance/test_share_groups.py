@@ -1,9 +1,8 @@
-"""Share groups at the leader: kills, and the same histories as Apache Kafka, where KAFKA_LIB names its jars."""
+"""Share groups at the leader: the same histories as Apache Kafka, where KAFKA_LIB names its jars."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from odradek.protocol.apis import ApiKey
@@ -11,9 +10,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.tests.support.brokers.process import KafkaProcess
 from odradek.tests.support.clients.others import require
 from odradek.tests.support.clients.raw import Raw
-from odradek.tests.support.histories import share_killing
 from odradek.tests.support.histories.share_comparison import compare
-from odradek.tests.support.seeds import seeds
 
 STEPS = 60
 # Kafka wants three brokers for the topic of share groups otherwise.
@@ -22,11 +19,6 @@ SETTINGS = {
     "share_coordinator_state_topic_min_isr": 1,
     "group_initial_rebalance_delay_ms": 0,
 }
-
-
-@pytest.mark.parametrize("seed", seeds([1], range(200, 220)))
-def test_no_record_of_a_share_group_is_lost_by_kill_9(tmp_path: Path, seed: int) -> None:
-    share_killing.run(tmp_path, seed)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages import share_acknowledge, share_fetch
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    PartitionData,
+)
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from odradek.protocol.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 from odradek.tests.support.clients.raw import Raw
@@ -15,6 +24,22 @@ from odradek.tests.support.clients.raw import Raw
 # (first offset, last offset, types)
 Said = tuple[int, int, Iterable[int]]
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+
+
+async def initialized(raw: Raw, topic: str, group: str) -> bytes:
+    """Have a group begin at the first record of a topic; return the topic's id."""
+    asked = MetadataRequest([MetadataRequestTopic(bytes(16), topic)])
+    topic_id: bytes = (await raw.ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
+    text = urlsafe_b64encode(topic_id).decode().rstrip("=")
+    keys = FindCoordinatorRequest(key_type=2, coordinator_keys=[f"{group}:{text}:0"])
+    states = [InitializeStateData(topic_id, [PartitionData(0, 1, 0)])]
+    while True:
+        await raw.ask(ApiKey.FIND_COORDINATOR, 6, keys)
+        request = InitializeShareGroupStateRequest(group, states)
+        response = await raw.ask(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, request)
+        if all(each.error_code == 0 for each in response.results[0].partitions):
+            return topic_id
+        await asyncio.sleep(0.05)
 
 
 @dataclass

@@ -32,13 +32,14 @@ from odradek.protocol.messages.read_share_group_state_summary import (
 )
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.clients.share_member import REJECT, ShareMember, acquired
-from odradek.tests.support.histories.share_killing import GROUP, LOST, TOPIC, initialized
+from odradek.tests.support.clients.share_member import REJECT, ShareMember, acquired, initialized
 
 # Before the state is ARCHIVING; before and after the leader of the dead letter has it; once the writer knows; and when
 # the state is ARCHIVED.
 STEPS = ("rejected", "archiving", "appended", "written", "archived")
 RECORDS = 60
+GROUP, TOPIC = "g", "t"
+LOST = (OSError, asyncio.IncompleteReadError, TimeoutError)
 WITHIN_S = 120.0
 RECORD_LIMIT = 1
 NO_STEP = "none"
@@ -86,7 +87,7 @@ class Run:
             await admin.create_topics([NewTopic(TOPIC, 1), NewTopic("dlq.g", 1, configs=flag)])
             await admin.alter_configs({ConfigResource.group(GROUP): configs})
             await raw.produce(TOPIC, batch_of(*[b"x"] * RECORDS))
-            return await initialized(raw, TOPIC)
+            return await initialized(raw, TOPIC, GROUP)
 
     async def _reject(self, topic_id: bytes) -> None:
         """Reject records, a few at a time, until the broker is gone, or the group at the end."""

@@ -24,8 +24,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.records.batch import decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.clients.share_member import ShareMember, acquired, data_of
-from odradek.tests.support.histories.share_killing import initialized
+from odradek.tests.support.clients.share_member import ShareMember, acquired, data_of, initialized
 from odradek.tests.support.histories.transactional import Transactional
 
 MEMBERS = ("ann", "bob", "cat")
