@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
-from odradek.tests.support.brokers.lines import Lines
-from odradek.tests.support.brokers.process import BrokerProcess, free_port
-from odradek.tests.support.clusters import skewed_broker
+from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clusters.kafka39 import Kafka39Process
-from odradek.tests.support.clusters.links import ZOOKEEPER, Links
 from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, zookeeper
 
 # What a broker of a test has: quick to notice the death of another.
@@ -39,34 +34,8 @@ class ClusterBroker(BrokerProcess):
     ready_within_s = 60.0
 
 
-class LinkedBroker(ClusterBroker):
-    """A broker that other brokers, and it ZooKeeper, reach through gates; clients connect to it directly."""
-
-    def __init__(self, number: int, links: Links, ensemble: ZooKeeperProcess, folder: Path, **settings: object) -> None:
-        inner, outer = free_port(), free_port()
-        connect = str(settings["zookeeper_connect"]).partition("/")[2]
-        links_to = links.gate(number, inner)
-        wires = {
-            "zookeeper_connect": f"127.0.0.1:{links.gate(ZOOKEEPER, ensemble.port, number)}/{connect}",
-            "listeners": f"INNER://127.0.0.1:{inner},PLAINTEXT://127.0.0.1:{outer}",
-            "advertised_listeners": f"INNER://127.0.0.1:{links_to},PLAINTEXT://127.0.0.1:{outer}",
-            "listener_security_protocol_map": "INNER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        }
-        super().__init__(folder, **{**settings, **wires})
-        self.address = self._outer = f"127.0.0.1:{outer}"
-
-    def command(self) -> list[str]:
-        command = super().command()
-        at = command.index("--listen")
-        return command[:at] + command[at + 2 :]
-
-    def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
-        super().wait_until_ready(process, lines)
-        return self._outer
-
-
 class ClusterProcesses:
-    """Brokers by number, in one cluster. With `links` there is a proxy on each wire between them."""
+    """Brokers by number, in one cluster. The brokers `kafka` are Apache Kafka 3.9.1."""
 
     def __init__(
         self,
@@ -74,25 +43,12 @@ class ClusterProcesses:
         ensemble: ZooKeeperProcess,
         chroot: str,
         numbers: Iterable[int],
-        links: Links | None = None,
-        program: list[str] | None = None,
         kafka: Iterable[int] = (),
-        skews_ms: Mapping[int, int] | None = None,
     ) -> None:
-        """`program` is what Python runs in the place of the broker, such as one with a planted bug.
-
-        `skews_ms` is how far the clocks of brokers are ahead. The brokers `kafka` are Apache Kafka 3.9.1.
-        """
         self._kafka = set(kafka)
         self.ensemble = ensemble
-        self.links = links
         self.connect = f"{ensemble.address}/{chroot}"
         self.brokers = {number: self.broker(folder / f"broker-{number}", number) for number in numbers}
-        for each in self.brokers.values():
-            if program is not None:
-                each.program = lambda: program  # type: ignore[method-assign]
-        for number, ahead_ms in (skews_ms or {}).items():
-            self.brokers[number].program = partial(skewed_broker.program, ahead_ms)  # type: ignore[method-assign]
 
     def broker(self, folder: Path, number: int | None, **settings: object) -> BrokerProcess:
         """Return a broker of this cluster, not started."""
@@ -102,8 +58,6 @@ class ClusterProcesses:
         given = {"zookeeper_connect": self.connect, **SETTINGS, **own, **settings}
         if number in self._kafka:
             return Kafka39Process(folder, **given)
-        if self.links is not None and number is not None:
-            return LinkedBroker(number, self.links, self.ensemble, folder, **given)
         return ClusterBroker(folder, **given)
 
     @property
@@ -122,19 +76,6 @@ class ClusterProcesses:
         for each in self.brokers.values():
             if each.is_running:
                 each.kill()
-
-
-@contextmanager
-def linked_processes(
-    folder: Path, program: list[str] | None = None, skews_ms: Mapping[int, int] | None = None
-) -> Iterator[ClusterProcesses]:
-    """Yield a running cluster of three with a proxy on every wire."""
-    with zookeeper(folder / "zookeeper") as ensemble, Links() as links:
-        cluster = ClusterProcesses(folder, ensemble, "kafka", (1, 2, 3), links, program, skews_ms=skews_ms)
-        try:
-            yield cluster.start()
-        finally:
-            cluster.close()
 
 
 @contextmanager

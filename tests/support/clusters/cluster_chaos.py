@@ -1,4 +1,4 @@
-"""A cluster under load whose processes and wires fail by seed, and checkers of what is left.
+"""A cluster of processes under load that fail by seed, and checkers of what is left.
 
 An idempotent producer writes with acks=all: every acknowledged record is in its partition once, in the order in which
 it was sent, and at the end the logs of all replicas are equal byte by byte. Transactions are whole, and a stable group
@@ -11,10 +11,9 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from odradek.tests.support.clusters.cluster_loads import (
     check_transactions,
     committed_offsets,
 )
-from odradek.tests.support.clusters.links import ZOOKEEPER, Links
 
 TOPIC = "chaos"
 PARTITIONS = 3
@@ -110,50 +108,28 @@ class Load(threading.Thread):
 class Chaos:
     """One run. `faults` says what was done, for a message that can be read."""
 
-    def __init__(self, cluster: ClusterProcesses) -> None:
+    def __init__(self, cluster: ClusterProcesses, seed: int = 0) -> None:
         self.cluster = cluster
-        self.random = random.Random()
+        self.random = random.Random(seed)
         self.admin = AdminClient({"bootstrap.servers": cluster.addresses, "log_level": 0})
         self.faults: list[str] = []
 
-    def run(self, seeds: Iterable[int], faults: int) -> None:
-        """Do so many faults of each seed under one load and check what is left. Raises AssertionError."""
-        with self._load() as wait_until_acknowledged:
-            for seed in seeds:
-                self.random.seed(seed)
-                for _ in range(faults):
-                    wait_until_acknowledged()
-                    self._do_fault()
-                    self._wait_until_whole()
-
-    def roll(self, how: str, rounds: int) -> None:
-        """Stop or kill each broker in turn under the load and check what is left. Raises AssertionError."""
-        with self._load(writers=8) as wait_until_acknowledged:
-            for number in [*self.cluster.brokers] * rounds:
-                wait_until_acknowledged()
-                self.faults.append(f"{how} {number}")
-                broker = self.cluster.brokers[number]
-                broker.kill() if how == "kill" else broker.stop()
-                broker.start()
-                self._wait_until_whole()
-
-    @contextmanager
-    def _load(self, writers: int = 1) -> Iterator[Callable[[], None]]:
-        """Have clients at work, and check what is left after them. Yield what waits until more is acknowledged."""
+    def run(self, faults: Iterable[tuple[str, str]]) -> None:
+        """Do faults, (how, to whom), under load, and check what is left. Raises AssertionError."""
         for topic in (TOPIC, WHOLE):
             self._wait(f"{topic} cannot be created", lambda topic=topic: self._has_created(topic))
         addresses = self.cluster.addresses
-        load = Load(addresses)
-        transactions = [Transactions(addresses, PARTITIONS, each, writers) for each in range(writers)]
+        load, transactions = Load(addresses), Transactions(addresses, PARTITIONS)
         watchers = [Watcher(addresses, TOPIC) for _ in range(2)]
-        for each in (load, *transactions, *watchers):
+        for each in (load, transactions, *watchers):
             each.start()
         self._wait_until_shared(watchers)
-        wait_until_acknowledged = partial(self._wait_until_acknowledged, load.history, transactions, watchers)
-        yield wait_until_acknowledged
-        wait_until_acknowledged()
-        history = load.finish()
-        outcomes = {number: end for each in transactions for number, end in each.finish().items()}
+        for how, kind in faults:
+            self._wait_until_acknowledged(load.history, transactions, watchers)
+            self._do_fault(how, kind)
+            self._wait_until_whole()
+        self._wait_until_acknowledged(load.history, transactions, watchers)
+        history, outcomes = load.finish(), transactions.finish()
         self._wait_until_whole()
         check_watchers(watchers, lambda: committed_offsets(addresses, TOPIC, PARTITIONS))
         for each in watchers:
@@ -175,12 +151,7 @@ class Chaos:
 
     # -- Faults
 
-    def _do_fault(self) -> None:
-        if self.cluster.links is not None and self.random.random() < 0.5:
-            self._break_wires(self.cluster.links)
-            return
-        kind = self.random.choice(("leader", "follower", "controller", "coordinator", "zookeeper"))
-        how = self.random.choice(("kill", "stop", "pause"))
+    def _do_fault(self, how: str, kind: str) -> None:
         self.faults.append(f"{how} {kind}")
         victim: Any = self.cluster.ensemble if kind == "zookeeper" else self._broker(kind)
         if how != "pause":
@@ -192,27 +163,6 @@ class Chaos:
             victim.pause()
             time.sleep(self.random.choice((0.5, PAUSE_S)))
             victim.go_on()
-
-    def _break_wires(self, links: Links) -> None:
-        kind = self.random.choice(("cut", "one way", "delay", "drop", "cut ZooKeeper", "one way from ZooKeeper"))
-        numbers = list(self.cluster.brokers)
-        one, other = self.random.sample(numbers, 2)
-        seconds = self.random.choice((0.5, PAUSE_S))
-        self.faults.append(f"{kind} {one} {other} for {seconds} s")
-        if kind == "cut":
-            links.cut(one, other)
-        elif kind == "one way":
-            links.hold(one, other)
-        elif kind == "delay":
-            links.delay(0.05)
-        elif kind == "drop":
-            links.drop(one)
-        elif kind == "cut ZooKeeper":
-            links.cut(one, ZOOKEEPER)
-        else:
-            links.hold(ZOOKEEPER, one)
-        time.sleep(seconds)
-        links.heal()
 
     def _broker(self, kind: str) -> BrokerProcess:
         metadata = self.admin.list_topics(timeout=WAIT_S)
@@ -254,20 +204,18 @@ class Chaos:
             del each.assignments[:-1]
             each.failures.clear()
 
-    def _wait_until_acknowledged(
-        self, history: History, transactions: list[Transactions], watchers: list[Watcher]
-    ) -> None:
+    def _wait_until_acknowledged(self, history: History, transactions: Transactions, watchers: list[Watcher]) -> None:
         """Wait until more records of every partition, transactions and offsets are acknowledged than now."""
 
         def counts() -> list[int]:
             offsets = sum(sum(each.committed.values()) for each in watchers)
-            return [*map(len, history.acknowledged), sum(each.committed for each in transactions), offsets]
+            return [*map(len, history.acknowledged), transactions.committed, offsets]
 
         before = counts()
         self._wait(
             lambda: (
                 f"some of partitions, transactions and offsets stand still: {before} and {counts()} acknowledged, "
-                f"{history.errors[:3]}, {[each.failure for each in transactions]}"
+                f"{history.errors[:3]}, {transactions.failure}"
             ),
             lambda: all(now > then for now, then in zip(counts(), before, strict=True)),
         )

@@ -24,22 +24,21 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 500}
 class Transactions(threading.Thread):
     """Commits and aborts transactions over every partition of a topic, until `finish`."""
 
-    def __init__(self, addresses: str, partitions: int, writer: int = 0, writers: int = 1) -> None:
-        """It is one of so many writers, which share the numbers between them."""
+    def __init__(self, addresses: str, partitions: int) -> None:
         super().__init__(daemon=True)
         # Number -> whether the producer was told that it is committed; None where it was told nothing.
         self.outcomes: dict[int, bool | None] = {}
         self.failure: Exception | None = None
         self._settings = {
             "bootstrap.servers": addresses,
-            "transactional.id": f"writer-{writer}",
+            "transactional.id": "writer",
             "transaction.timeout.ms": 60_000,
             "message.timeout.ms": 60_000,
             "linger.ms": 2,
             **QUIET,
         }
         self._partitions = partitions
-        self._numbers = count(writer + 1, writers)
+        self._numbers = count(1)
         self._over = threading.Event()
 
     @property
