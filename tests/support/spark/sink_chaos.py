@@ -29,7 +29,7 @@ from odradek.tests.support.brokers.pause_points import PLACE, START, PausePoints
 from odradek.tests.support.brokers.paused_broker import PausedBroker
 from odradek.tests.support.clients.exactly_once import read_committed
 from odradek.tests.support.clients.others import create_topic
-from odradek.tests.support.spark.spark_sink_driver import BATCH_ROWS, BUG, SOURCE, TARGET
+from odradek.tests.support.spark.spark_sink_driver import BATCH_ROWS, SOURCE, TARGET
 from odradek.tests.support.spark.spark_topics import Topics
 
 PARTITIONS = 2
@@ -93,10 +93,9 @@ class DriverEnded:
 class Chaos:
     """One copy of a topic with faults."""
 
-    def __init__(self, folder: Path, faults: list[Fault], bug: str = "none") -> None:
+    def __init__(self, folder: Path, faults: list[Fault]) -> None:
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        self.bug = bug
         self.faults = list(faults)
         self.points = PausePoints()
         self.drivers: list[Driver] = []
@@ -150,7 +149,7 @@ class Chaos:
         assert number <= MAX_STARTS, f"the driver fails again and again; {self.last_words()}"
         command = [sys.executable, "-m", "odradek.tests.support.spark.spark_sink_driver"]
         command += [self.broker.address, str(self.folder)]
-        own = {PLACE: self.points.place, START: str(number), BUG: self.bug, "PYSPARK_PYTHON": sys.executable}
+        own = {PLACE: self.points.place, START: str(number), "PYSPARK_PYTHON": sys.executable}
         with self.log.open("ab") as log:
             process = subprocess.Popen(command, env=os.environ | own, stdout=log, stderr=log, start_new_session=True)
         driver = Driver(number, process)
