@@ -115,7 +115,7 @@ class Chaos:
         self.faults: list[str] = []
 
     def run(self, faults: Iterable[tuple[str, str]]) -> None:
-        """Do faults, (how, to whom), under load, and check what is left. Raises AssertionError."""
+        """Do faults, (how, of which kind), under load, and check what is left. Raises AssertionError."""
         for topic in (TOPIC, WHOLE):
             self._wait(f"{topic} cannot be created", lambda topic=topic: self._has_created(topic))
         addresses = self.cluster.addresses
