@@ -53,7 +53,6 @@ async def test_a_kill_under_a_backup_leaves_it_whole_or_none(seed: int, tmp_path
     random = Random(seed)
     settings = {name: value for name, value in asdict(config_of(tmp_path)).items() if name in SETTINGS}
     process = BrokerProcess(tmp_path, **settings)
-    process.ready_within_s = 60.0  # of a machine on which much else runs
     process.start()
     load = Load(process.address, random)
     writing = asyncio.ensure_future(load.run())

@@ -28,12 +28,6 @@ SETTINGS: dict[str, object] = {
 }
 
 
-class ClusterBroker(BrokerProcess):
-    """A broker that waits at its start for its own last session to expire, and for a controller."""
-
-    ready_within_s = 60.0
-
-
 class ClusterProcesses:
     """Brokers by number, in one cluster. The brokers `kafka` are Apache Kafka 3.9.1."""
 
@@ -58,7 +52,7 @@ class ClusterProcesses:
         given = {"zookeeper_connect": self.connect, **SETTINGS, **own, **settings}
         if number in self._kafka:
             return Kafka39Process(folder, **given)
-        return ClusterBroker(folder, **given)
+        return BrokerProcess(folder, **given)
 
     @property
     def addresses(self) -> str:

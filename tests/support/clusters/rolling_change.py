@@ -26,8 +26,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from odradek.tests.support.brokers.process import free_port
-from odradek.tests.support.clusters.cluster import SETTINGS, ClusterBroker
+from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.clusters.cluster import SETTINGS
 from odradek.tests.support.clusters.cluster_chaos import (
     PARTITIONS,
     TOPIC,
@@ -54,7 +54,7 @@ class Stage(IntEnum):
     CLOSED = 3
 
 
-class RollingBroker(ClusterBroker):
+class RollingBroker(BrokerProcess):
     """A broker whose configs follow the stage that it is started in."""
 
     def __init__(self, folder: Path, number: int, connect: str, certificates: Certificates, mechanism: str) -> None:
