@@ -44,6 +44,9 @@ TOPIC_HEADER = "__dead_letter_topic"
 PARTITION_HEADER = "__dead_letter_partition"
 OFFSET_HEADER = "__dead_letter_offset"
 ERROR_HEADER = "__dead_letter_error"
+# What is told of a handler's error. One of a decoder holds all that it could not read: with it a dead letter would be
+# larger than its record, and too large for the topic.
+MAX_ERROR_CHARS = 500
 
 # The workers whose handlers the code that runs now belongs to, also in tasks and threads that a handler waits for.
 _around: ContextVar[frozenset[Workers]] = ContextVar("workers around", default=frozenset())
@@ -224,10 +227,10 @@ class Workers:
                 place = f"{record.topic}-{record.partition} at offset {record.offset}"
                 if failures >= self._options.attempts:
                     if self._dead_letters is None:
-                        raise HandlerFailed(f"the handler failed for {place}: {error!r}", given) from error
+                        raise HandlerFailed(f"the handler failed for {place}: {error!r:.{MAX_ERROR_CHARS}}", given) from error
                     await of_the_user(self._dead_letters(record, error))
                     return
-                _log.info("consume: attempt %d for %s failed: %r", failures, place, error)
+                _log.info("consume: attempt %d for %s failed: %.*r", failures, place, MAX_ERROR_CHARS, error)
             await asyncio.sleep(self._backoff.pause_ms(failures) / 1000)
             if not self._in_flight.has(record):
                 return  # another consumer has it now
@@ -265,7 +268,7 @@ def told(dead_letters: DeadLetters) -> DeadLetters:
     """Return what hands a record to the dead letters, and says so."""
 
     async def bury(record: ConsumerRecord, error: Exception) -> None:
-        _log.warning("consume: %s-%d at offset %d goes to the dead letters: %r", *record[:3], error)
+        _log.warning("consume: %s-%d at offset %d goes to the dead letters: %.*r", *record[:3], MAX_ERROR_CHARS, error)
         await dead_letters(record, error)
 
     return bury
@@ -288,10 +291,11 @@ class DeadLetterTopic:
             (TOPIC_HEADER, record.topic.encode()),
             (PARTITION_HEADER, b"%d" % record.partition),
             (OFFSET_HEADER, b"%d" % record.offset),
-            (ERROR_HEADER, repr(error).encode()),
+            (ERROR_HEADER, f"{error!r:.{MAX_ERROR_CHARS}}".encode(errors="backslashreplace")),
         ]
         key, value = (None if raw is None else Serialized(raw) for raw in (record.key, record.value))
-        at_ms = record.timestamp_ms
+        # A record of an old format has no time.
+        at_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
         await self._producer.send_and_wait(self._topic, value, key=key, headers=headers, timestamp_ms=at_ms)
 
 

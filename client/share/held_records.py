@@ -117,7 +117,7 @@ class HeldRecords:
     async def fail(self, record: Any, error: Exception) -> None:
         """Have a record released after a pause: its handler has failed."""
         place, pause_ms = _place(record), self._backoff.pause_ms(record.delivery_count)
-        _log.warning("consume: %s-%d at offset %d is released in %.0f ms: %r", *place, pause_ms, error)
+        _log.warning("consume: %s-%d at offset %d is released in %.0f ms: %.500r", *place, pause_ms, error)
         if self._open.pop(place, None) is not None:
             self._pausing[place] = record, monotonic_ms() + pause_ms
 
