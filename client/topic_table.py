@@ -28,6 +28,7 @@ from .arrow.fetch import OffsetRange
 from .arrow.tables import COLUMNS, DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
+from .core.clock import first_ms
 from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, security_options
@@ -179,7 +180,7 @@ async def _offsets(
     wanted = {place: bounds.get(place.partition) if isinstance(bounds, Mapping) else bounds for place in places}
     if missing := [place.partition for place, bound in wanted.items() if bound is None]:
         raise InvalidOption(f"no bound is given for partition {missing[0]}")
-    times = {place: int(bound.timestamp() * 1000) for place, bound in wanted.items() if isinstance(bound, datetime)}
+    times = {place: first_ms(bound) for place, bound in wanted.items() if isinstance(bound, datetime)}
     found = await consumer.offsets_for_times(times) if times else {}
     offsets: dict[TopicPartition, int] = {}
     for place, bound in wanted.items():

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ..arrow.decoder import schema_of
 from ..arrow.fetch import DataLoss, OffsetRange
+from ..core.clock import first_ms
 from ..core.options import check_choice
 from ..errors import InvalidOption, UnknownTopic
 from .data_files import FilesGone
@@ -86,7 +87,7 @@ def _offset(cut: Cut, bound: Bound | Mapping[int, Bound], partition: int) -> int
             raise InvalidOption(f"no bound is given for partition {partition}")
         bound = bound[partition]
     if isinstance(bound, datetime):
-        found = cut.first_at(partition, int(bound.timestamp() * 1000))
+        found = cut.first_at(partition, first_ms(bound))
         return (
             max(each.end for each in (*cut.cold, *cut.hot) if each.partition == partition) if found is None else found
         )
@@ -129,7 +130,7 @@ def _files(polars: Any, cut: Cut, columns: Sequence[str]) -> Any:
         "headers": column("headers").list.eval(header).alias("headers"),
     }
     chosen = [made.get(name, column(STORED.get(name, name)).alias(name)) for name in columns]
-    return polars.scan_parquet(paths).filter(reduce(lambda one, other: one | other, within)).select(chosen)
+    return polars.scan_parquet(paths, glob=False).filter(reduce(lambda one, other: one | other, within)).select(chosen)
 
 
 def _local(path: str) -> str:

@@ -227,7 +227,9 @@ class Workers:
                 place = f"{record.topic}-{record.partition} at offset {record.offset}"
                 if failures >= self._options.attempts:
                     if self._dead_letters is None:
-                        raise HandlerFailed(f"the handler failed for {place}: {error!r:.{MAX_ERROR_CHARS}}", given) from error
+                        raise HandlerFailed(
+                            f"the handler failed for {place}: {error!r:.{MAX_ERROR_CHARS}}", given
+                        ) from error
                     await of_the_user(self._dead_letters(record, error))
                     return
                 _log.info("consume: attempt %d for %s failed: %.*r", failures, place, MAX_ERROR_CHARS, error)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
@@ -25,6 +26,7 @@ from .randomness import jitter
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JITTER = 0.2
 # More doublings change nothing: 2**16 times the shortest pause is past any cap.
 _MAX_DOUBLINGS = 16
@@ -65,6 +67,14 @@ def wall_clock_ms() -> int:
     """Return the milliseconds since 1970 UTC; for timestamps of records."""
     given = _given.get()
     return time.time_ns() // 1_000_000 if given is None else given.wall_clock_ms()
+
+
+def first_ms(moment: datetime) -> int:
+    """Return the first millisecond since 1970 that is not before a moment; without a zone it is local time.
+
+    A float of seconds would be a millisecond less for six times of a thousand.
+    """
+    return -((_EPOCH - moment.astimezone(UTC)) // timedelta(milliseconds=1))
 
 
 async def wait_for(event: asyncio.Event, limit_ms: float | None) -> bool:

@@ -13,6 +13,6 @@ def time_ms(text: str) -> int:
         if text.strip().isdecimal():
             return min(int(text), (1 << 63) - 1)
         moment = datetime.fromisoformat(text.strip())
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise HttpError(400, "time is ISO 8601 such as 2026-11-21T08:00, or milliseconds since 1970") from None

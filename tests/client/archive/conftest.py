@@ -12,7 +12,7 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 pytest.importorskip("sqlalchemy", reason="pip install 'odradek[archive]'")
 
 from odradek.client.archive.places import catalog_of
-from odradek.tests.support.clients.archive_world import World
+from odradek.tests.support.clients.archive_world import FOLDER, World
 from odradek.tests.support.documents.command import threaded_broker
 
 
@@ -24,6 +24,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Any]:
-    opened = catalog_of(str(tmp_path / "archive"), create=True)
+    opened = catalog_of(str(tmp_path / FOLDER), create=True)
     yield opened
     opened.close()

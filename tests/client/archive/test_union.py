@@ -21,7 +21,7 @@ from odradek.client.arrow.tables import COLUMNS
 from odradek.client.errors import InvalidOption, NoBrokerReachable, UnknownTopic
 from odradek.client.record import TopicPartition
 from odradek.client.sql.topic_tables import TopicTables
-from odradek.tests.support.clients.archive_world import World, files_in
+from odradek.tests.support.clients.archive_world import FOLDER, World, files_in
 
 AWAY = "127.0.0.1:1"
 
@@ -29,7 +29,7 @@ AWAY = "127.0.0.1:1"
 @pytest.fixture
 def place(tmp_path: Path) -> str:
     """Where the fixture `catalog` has its tables."""
-    return str(tmp_path / "archive")
+    return str(tmp_path / FOLDER)
 
 
 def read(world: World, topic: str, place: Any, **options: Any) -> Any:

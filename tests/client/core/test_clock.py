@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core import clock
-from odradek.client.core.clock import RetryNotice
+from odradek.client.core.clock import RetryNotice, first_ms
 from odradek.client.core.lifetime import end_tasks
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -131,3 +132,11 @@ async def test_a_subscription_to_a_topic_that_does_not_exist_is_named_once(
         while len(fake.calls(ApiKey.METADATA)) < before + 5:
             await consumer.getmany(timeout_ms=1)
         assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("time_us", "time_ms"), [(0, 0), (1, 1), (1_074_732_048_531_000, 1_074_732_048_531),
+    (1_074_732_048_531_001, 1_074_732_048_532), (-1, 0), (-1_000, -1)])  # fmt: skip
+def test_a_moment_begins_with_the_millisecond_that_is_not_before_it(time_us: int, time_ms: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
+    assert {first_ms(moment), first_ms(moment.astimezone(timezone(timedelta(hours=-3, minutes=-30))))} == {time_ms}
+    assert first_ms(moment.astimezone().replace(tzinfo=None)) == time_ms, "without a zone it is local time"

@@ -15,6 +15,9 @@ from odradek.client.arrow.connection import ReadOptions, client_options
 from odradek.client.core.option_values import bootstrap_addresses
 from odradek.client.core.security import PLAINTEXT
 
+# What a folder of an archive is called: readers must not take it for a pattern.
+FOLDER = "archive [1]"
+
 
 @dataclass(frozen=True)
 class World:
