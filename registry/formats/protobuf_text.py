@@ -17,6 +17,7 @@ from antlr4.error.ErrorListener import ErrorListener
 from antlr4.tree.Tree import ParseTreeListener
 from google.protobuf import descriptor_pb2
 from proto_schema_parser import ast
+from proto_schema_parser.antlr.ProtobufLexer import ProtobufLexer
 from proto_schema_parser.parser import Parser
 
 from ..errors import InvalidSchema
@@ -64,6 +65,7 @@ def _parsed(text: str) -> Any:
         _end_at_errors(parser)
         parser.addParseListener(nodes)
         nodes.tokens = parser.getTokenStream()
+        _write_in_decimal(nodes.tokens)
 
     try:
         return Parser(setup_lexer=_end_at_errors, setup_parser=set_up).parse(text)
@@ -73,6 +75,20 @@ def _parsed(text: str) -> Any:
         nodes.entered.clear()
         if nodes.tokens is not None:
             nodes.tokens.tokens.clear()
+
+
+def _write_in_decimal(tokens: Any) -> None:
+    """Write octal and hexadecimal numbers in decimal where they stand: the library takes most for decimal ones."""
+    tokens.fill()
+    stream = tokens.tokenSource.inputStream
+    text = list(stream.strdata)
+    for each in tokens.tokens:
+        if each.type == ProtobufLexer.INT_LITERAL and each.text[0] == "0":
+            number = str(int(each.text, 16 if each.text[1:2] in "xX" else 8)).zfill(len(each.text))
+            # The numbers of fields and values fit. Larger ones are those of options, which stay as they are written.
+            if len(number) == len(each.text):
+                text[each.start : each.stop + 1] = number
+    stream.strdata = "".join(text)
 
 
 class _Nodes(ParseTreeListener):
@@ -280,8 +296,8 @@ def _option(made: Any, parsed: Any) -> None:
 
 def _range(text: str, highest: int = _MAX_FIELD) -> tuple[int, int]:
     first, _, last = text.partition("to")
-    end = highest if last.strip() == "max" else int(last or first, 0)
-    return int(first, 0), end
+    end = highest if last.strip() == "max" else int(last or first)
+    return int(first), end
 
 
 def _name(text: str) -> str:

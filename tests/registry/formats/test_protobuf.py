@@ -81,6 +81,21 @@ def test_numbers_options_and_ranges_are_those_of_the_text() -> None:
     assert message.enum_types_by_name["E"].values_by_name["Y"].number == -1
 
 
+def test_numbers_may_be_hexadecimal_and_octal_wherever_a_number_stands() -> None:
+    text = """message A {
+      reserved %s to %s; extensions %s to max; /* 0x1F */
+      optional E a = %s [default = B, (o) = "0x1F 017"]; map<int32, float> b = %s; oneof o { F c = %s; }
+      optional group G = %s { optional float x = 1 [default = 0.017, (o).p = { q: -%s }]; } message F {}
+    } enum E { B = %s; C = -%s; reserved %s; } extend A { optional int32 d = %s; }"""
+    numbers = (20, 30, 0o1000, 16, 255, 8, 31, 0o17, 0x1F, 0o10, 0o17, 0o1001)
+    others = [f"0{each:o}" if index % 2 else f"0{'xX'[each % 2]}{each:X}" for index, each in enumerate(numbers)]
+    decimal, written = (protobuf.identity(text % tuple(each), normalize=False) for each in (numbers, others))
+    assert written == decimal
+    for number in ("09", "0x", "0xG", "0b1", "0o7", f"0x{'F' * 5000}"):
+        with pytest.raises(InvalidSchema):
+            protobuf.parse(f"message A {{ optional int32 a = {number}; }}", {})
+
+
 def test_spaces_and_comments_make_no_other_schema_and_options_do() -> None:
     first = protobuf.identity("message A { optional int32 a = 1; } // one", normalize=False)
     assert protobuf.identity("message A {\n  optional int32 a=1;\n}", normalize=False) == first
