@@ -42,7 +42,7 @@ class Child:
     ) -> None:
         """`configs` are those of Kafka's clients by Kafka's names, `options` those of `odradek COMMAND`."""
         self._name = NAMES[command]
-        self._command = [sys.executable, "-m", "odradek", command, "--as-child", "--listen", listen, *options]
+        self._command = [sys.executable, "-P", "-m", "odradek", command, "--as-child", "--listen", listen, *options]
         self._configs = dict(configs or {})
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None

@@ -103,7 +103,7 @@ def _start_broker(
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": max(copies - 1, 1),
     }
-    command = [sys.executable, "-m", "odradek", "serve", "--listen", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-P", "-m", "odradek", "serve", "--listen", f"127.0.0.1:{port}"]
     command += ["--data-dir", str(data_dir / f"broker-{number}")]
     for name, value in configs.items():
         command += ["--set", f"{name}={value}"]

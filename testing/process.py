@@ -101,7 +101,7 @@ class KafkaProcess(OwnKafka):
 
     def _start(self) -> None:
         """Start the process, and return once a client can connect."""
-        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs)]
+        command = [sys.executable, "-P", "-m", "odradek.testing.power", json.dumps(self._configs)]
         pipe = subprocess.PIPE
         with self._log.open("a") as log:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)

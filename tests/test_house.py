@@ -358,6 +358,13 @@ def test_one_module_alone_names_what_only_linux_has() -> None:
     assert found == []
 
 
+def test_our_own_processes_import_nothing_from_the_folder_where_they_are_started() -> None:
+    started = [
+        line for path in MODULES for line in path.read_text().splitlines() if re.search(r"executable.*\"-m\"", line)
+    ]
+    assert started and [line for line in started if '"-P", "-m"' not in line] == []
+
+
 def test_no_modules_import_each_other() -> None:
     assert [[str(module) for module in circle] for circle in house.circles()] == []
 

@@ -64,8 +64,9 @@ class CompactionProcess:
     async def _start(self) -> asyncio.subprocess.Process:
         from ...storage.compaction import worker
 
+        # -P: a json.py in the folder where the broker was started is not Python's.
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", worker.__name__, limit=MAX_LINE_BYTES,
+            sys.executable, "-P", "-m", worker.__name__, limit=MAX_LINE_BYTES,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         if self._killed:

@@ -62,3 +62,17 @@ async def test_a_process_that_the_system_has_ended_between_two_jobs_is_replaced(
     assert await work(process) == first and len(started) == 2
     process.kill()
     await process.wait_ended()
+
+
+async def test_a_module_in_the_folder_of_the_program_is_not_taken_for_one_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    process = CompactionProcess()
+    expected = await work(process)
+    process.kill()
+    await process.wait_ended()
+    (tmp_path / "json.py").write_text("raise SystemExit('this is the file of somebody else')")
+    assert await work(process) == expected
+    process.kill()
+    await process.wait_ended()
