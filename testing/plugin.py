@@ -34,6 +34,7 @@ _SIMULATED = """simulated(seeds=1, first=0, nodes=1, configs=None): run this tes
 # What only a broker of its own has.
 _OWN = {"config", "tls", "users"}
 _MARKED = {"topics", *_OWN}
+_OF_WORLDS = {"seeds", "first", "nodes", "configs"}
 # Fixtures whose broker serves several tests as it is.
 _LASTING = ("kafka_module", "kafka_session")
 # The Kafkas that a test uses.
@@ -77,10 +78,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test with the fixture `simulation` once for each seed of its marker `simulated`."""
     if "simulation" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("simulated")
-        given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
-        seeds, first = int(given.get("seeds", 1)), int(given.get("first", 0))
+        given = _simulated(metafunc.definition)
+        seeds, first = given.get("seeds", 1), given.get("first", 0)
+        if not (isinstance(seeds, int) and isinstance(first, int) and seeds > 0):
+            raise pytest.UsageError(f"@pytest.mark.simulated takes numbers, and one seed at least, not {given}")
         metafunc.parametrize("simulation", range(first, first + seeds), indirect=True, ids=_seed_name)
+
+
+def _simulated(node: Any) -> dict[str, Any]:
+    """Return what the marker of a test says."""
+    marker = node.get_closest_marker("simulated")
+    if marker is None:
+        return {}
+    unknown = marker.kwargs.keys() - _OF_WORLDS
+    if marker.args or unknown:
+        what = sorted(unknown) or marker.args
+        raise pytest.UsageError(f"@pytest.mark.simulated takes {sorted(_OF_WORLDS)} by name, not {what}")
+    return dict(marker.kwargs)
 
 
 def _seed_name(seed: object) -> str:
@@ -92,8 +106,7 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
     """Return a simulated world with brokers: `simulation.run(my_service(simulation.address))`."""
     from .simulation.program import simulate
 
-    marker = request.node.get_closest_marker("simulated")
-    given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+    given = _simulated(request.node)
     with simulate(request.param, nodes=given.get("nodes", 1), configs=given.get("configs")) as world:
         yield world
 

@@ -228,8 +228,12 @@ class Cluster:
         # What earlier worlds have left would act in this one, and fill the memory: few objects are made between worlds.
         gc.collect()
         gc.disable()
-        for node in self.nodes.values():
-            node.start()
+        try:
+            for node in self.nodes.values():
+                node.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -116,7 +116,7 @@ class World:
             busy = [each for each in busy if not each.is_paused]
         if not busy:
             if not coming:
-                raise NothingLeft
+                raise NothingLeft("it can never come: no process has anything to do, and no timer runs")
             self.now_ns = max(self.now_ns, coming[0][0])
             return
         draw = self._order.getrandbits(32)
