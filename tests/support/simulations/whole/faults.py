@@ -74,9 +74,9 @@ def plan(chance: Random, nodes: int, lasts_s: float) -> list[Fault]:
 class Faults:
     """Carries faults out, in the process of an operator."""
 
-    def __init__(self, cluster: Cluster, tells: Callable[[str], None], forces: bool) -> None:
-        """`forces`: brokers force what they acknowledge to disk, and so power may fail everywhere."""
-        self._cluster, self._tell, self._forces = cluster, tells, forces
+    def __init__(self, cluster: Cluster, tells: Callable[[str], None], cuts_power: bool) -> None:
+        """`cuts_power`: power may fail everywhere, also where only page caches have what was acknowledged."""
+        self._cluster, self._tell, self._cuts_power = cluster, tells, cuts_power
         self._usual_slowness = {number: node.fsync_slowness for number, node in cluster.nodes.items()}
         self._under_way: dict[asyncio.Task[None], str] = {}
         # How often each kind was, and two kinds at the same time.
@@ -113,7 +113,7 @@ class Faults:
             return None
         if node.process is not None and node.process.loop.is_paused:
             return None
-        if fault.kind in ("power", "power all") and self._forces:
+        if fault.kind in ("power", "power all") and self._cuts_power:
             return fault.kind
         if fault.kind in _LOSING and not (self._cluster.is_replicated and is_whole(self._cluster)):
             # What was acknowledged may be in the page caches of the others alone.
@@ -164,7 +164,7 @@ class Faults:
         """Have fsyncs take seconds. Where power may fail it does so in the end, before what is under way is there."""
         node.fsync_slowness = _SLOW_FSYNC[fault.number // 3 % 2]
         await asyncio.sleep(max(fault.lasts_s, _LEAST_SLOW_S))
-        if fault.number % 3 and self._forces and node.is_up:
+        if fault.number % 3 and self._cuts_power and node.is_up:
             self.done["power"] += 1
             node.cut_power(fault.number)
             node.fsync_slowness = self._usual_slowness[node.number]

@@ -15,17 +15,18 @@ Log = list[tuple[int, bytes]]
 
 
 def judge(
-    history: History, logs: Mapping[Place, Log], committed: Mapping[Place, Log], *, lost_power: bool
+    history: History, logs: Mapping[Place, Log], committed: Mapping[Place, Log], *, lost_power: bool, loses: bool
 ) -> list[str]:
     """Return the violations. `logs` have every data record of each partition, `committed` those of transactions.
 
     `lost_power`: a lone broker's machine did. Readers may have seen records that were not on its disk, as of Kafka.
+    `loses`: it need not force to disk what it acknowledges.
     """
     return [
         *([] if lost_power else history.seen),
-        *_acknowledged(history, logs),
+        *([] if loses else _acknowledged(history, logs)),
         *_in_order(logs),
-        *_whole(history, committed),
+        *_whole(history, committed, loses),
         *([] if lost_power else _prefixes(history, logs, committed)),
         *([] if lost_power else _commits(history)),
     ]
@@ -55,14 +56,16 @@ def _in_order(logs: Mapping[Place, Log]) -> Iterator[str]:
                 last[name] = int(number)
 
 
-def _whole(history: History, committed: Mapping[Place, Log]) -> Iterator[str]:
+def _whole(history: History, committed: Mapping[Place, Log], loses: bool) -> Iterator[str]:
     there = {(place, value) for place, log in committed.items() for _, value in log}
     for each in history.transactions:
         found = [value for value in each.values if value in there]
-        if each.committed and len(found) < len(each.values):
-            yield f"transaction {each.name} was committed, and {len(each.values) - len(found)} records are missing"
-        elif each.committed is False and found:
+        if each.committed is False and found:
             yield f"transaction {each.name} was aborted, and {len(found)} of its records are seen"
+        elif loses:
+            continue
+        elif each.committed and len(found) < len(each.values):
+            yield f"transaction {each.name} was committed, and {len(each.values) - len(found)} records are missing"
         elif found and len(found) < len(each.values):
             yield f"transaction {each.name} is halved: {len(found)} of {len(each.values)} records are seen"
 

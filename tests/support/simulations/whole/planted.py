@@ -17,7 +17,8 @@ from odradek.broker.cluster.member import Member
 from odradek.broker.coordination.classic import guards
 from odradek.broker.coordination.consumer import departure, heartbeat, offsets, regexes
 from odradek.broker.coordination.share_states import machine as share_machine
-from odradek.broker.coordination.transactions import markers
+from odradek.broker.coordination.transactions import lost, markers
+from odradek.broker.log_dirs.log_dirs import LogDir
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
 from odradek.broker.replication.replica import Replica
@@ -177,6 +178,16 @@ PLANTS = (
         "the names of new segments are not forced to disk",
         1,
         (Change(Log, "_sync", "self._disk.fsync_dir(self.directory)", "pass"),),
+    ),
+    Plant(
+        "a transaction stays open that a lone coordinator has lost",
+        1,
+        (Change(lost, "abort_lost", "if (producer_id, place) in known:", "if True:"),),
+    ),
+    Plant(
+        "a partition that no checkpoint names yet keeps what a power cut has torn",
+        1,
+        (Change(LogDir, "recovery_point", "of_new = 0 if", "of_new = -1 if"),),
     ),
     Plant(
         "a checkpoint is written in its place",

@@ -97,6 +97,8 @@ class Run:
         self.world = World(seed)
         chance = self.world.random("run")
         self._forces = chance.random() < (0.7 if nodes == 1 else 0.4)
+        # Whether a lone broker may lose what it has acknowledged: the rest must go on.
+        self._loses = nodes == 1 and not self._forces and self.world.random("losses").random() < 0.5
         configs = {"log.flush.interval.messages": "1"} if self._forces else {}
         configs |= _PATIENCE | _ACCESS
         # What the topic that is trimmed keeps; its first records go also where nobody deletes them.
@@ -111,7 +113,7 @@ class Run:
         self.faults = plan(self.world.random("faults"), nodes, LOAD_S)[:most_faults]
         self.history = History()
         self.operator = self.cluster.client("operator")
-        self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces)
+        self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces or self._loses)
         self._loads: list[tuple[Load, Process]] = []
         self.violations: list[str] = []
 
@@ -236,7 +238,7 @@ class Run:
     async def _judge(self) -> None:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
-        self.violations += judge(self.history, logs, committed, lost_power=self._lost_power)
+        self.violations += judge(self.history, logs, committed, lost_power=self._lost_power, loses=self._loses)
         async with Consumer(bootstrap_servers=self.cluster.addresses, group_id=GROUP) as consumer:
             places = [TopicPartition(PLAIN, index) for index in range(PARTITIONS)]
             for place, found in (await consumer.committed(*places)).items():
@@ -244,6 +246,8 @@ class Run:
                 if not self._lost_power:
                     self.violations += check_committed(self.history, (place.topic, place.partition), offset)
         addresses = self.cluster.addresses
+        if self._loses:
+            self.history.trimmed_end = 0
         self.violations += [each async for each in check_administration(self.history, addresses)]
         if self.history.counts["accepted"] and not self._lost_power:
             self.violations += [each async for each in check_sharing(self.world, self.history, addresses, logs)]
