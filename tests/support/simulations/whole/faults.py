@@ -28,6 +28,7 @@ ONE = (
     "slow fsync",
 )
 MANY = (*ONE, "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
+MANY += ("shutdown", "shutdown")
 _LOSING = ("power", "lost directory", "lost alone")
 _OF_MACHINES = (*_LOSING, "slow fsync", "kill", "stop", "pause", "broken disk", "power all")
 # How much longer an fsync takes where the disk is slow: longer than a broker that was killed takes to start, or not.
@@ -206,6 +207,40 @@ class Faults:
                 await stop(node)
                 _run(node)
                 await asyncio.sleep(fault.lasts_s / 4)
+
+    async def _shutdown(self, first: Node, fault: Fault) -> None:
+        """Stop the cluster, and start it in the reverse order. The last broker that runs finds nobody to lead for it.
+
+        It is killed, and once more as soon as somebody is in sync with it: what follows must have everything.
+        """
+        nodes = [self._cluster.nodes[(first.number + step - 1) % 3 + 1] for step in range(3)]
+        if not all(each.serves for each in nodes):
+            return
+        for each in nodes[:-1]:
+            await stop(each)
+            await asyncio.sleep(min(fault.lasts_s, 1.0))
+        last = nodes[-1]
+        if last.is_up:
+            last.kill()
+        _run(last)
+        await self._seen(lambda: last.serves)
+        _run(first)
+        await self._seen(lambda: all({first.number, last.number} <= isr for isr in self._isrs_of(last)))
+        if last.is_up:
+            last.kill()
+        _run(nodes[1])
+        await asyncio.sleep(SESSION_S + 1)
+        _run(last)
+
+    def _isrs_of(self, node: Node) -> list[set[int]]:
+        return [isr for _, _, isr, _ in replicas_of(self._cluster) if node.number in isr]
+
+    async def _seen(self, what: Callable[[], bool]) -> None:
+        """Wait for something, but not too long."""
+        for _ in range(4_000):
+            if what():
+                return
+            await asyncio.sleep(0.005)
 
     async def _full_disk(self, node: Node, fault: Fault) -> None:
         node.disk.full_files = _FILES[fault.number % len(_FILES)]

@@ -16,6 +16,7 @@ from odradek.broker.cluster.controller import election
 from odradek.broker.cluster.member import Member
 from odradek.broker.coordination.classic import guards
 from odradek.broker.coordination.consumer import departure, heartbeat, offsets, regexes
+from odradek.broker.coordination.share_groups import heartbeat as share_heartbeat
 from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.transactions import lost, markers
 from odradek.broker.log_dirs.log_dirs import LogDir
@@ -28,6 +29,7 @@ from odradek.storage.files import Disk
 from odradek.storage.journal import Journal
 from odradek.storage.log import Log
 from odradek.storage.producers import ProducerStates
+from odradek.storage.recovery import Recovery
 
 from .run import Result, run
 
@@ -168,6 +170,19 @@ PLANTS = (
                 "self._failure = LogClosed(self.directory, 'full')",
             ),
         ),
+    ),
+    Plant(
+        "an index that a power cut has halved is taken as it is",
+        1,
+        (
+            Change(Recovery, "_check_segment", "segment.aborted.clear()", "pass"),
+            Change(Recovery, "_take", "segment.aborted.append(aborted)", "pass"),
+        ),
+    ),
+    Plant(
+        "a group has members of two kinds",
+        1,
+        (Change(share_heartbeat, "_body", "not group.is_new()", "False"),),
     ),
     Plant(
         "a share group's state is written by a leader that leads no more",

@@ -24,7 +24,7 @@ from .judge import Log, check_committed, check_replicas, judge
 from .load import PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reader, TransactionWriter
 from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
-from .sharing import LOCK_MS, ShareMember, begin, check_sharing
+from .sharing import LOCK_MS, FormerLeader, Namesakes, ShareMember, begin, check_sharing
 
 # The virtual seconds of the load, and those that a healed cluster may take until it serves everything again.
 LOAD_S = 12.0
@@ -105,6 +105,9 @@ class Run:
         self._retention = {"retention.ms": chance.choice(("2000", "600000")), "segment.ms": "1000"}
         if chance.random() < 0.3:
             configs |= {"log.roll.ms": "3000", "log.index.interval.bytes": "512"}
+        if nodes > 1 and chance.random() < 0.7:
+            # A batch at a time, as if there was much to catch up with.
+            configs["replica.fetch.max.bytes"] = "1"
         self.cluster = Cluster(self.world, nodes, configs)
         self.cluster.network.slowness = chance.choice((1.0, 1.0, 10.0))
         for node in self.cluster.nodes.values():
@@ -194,7 +197,8 @@ class Run:
         # What not every seed has.
         chance = self.world.random("loads")
         if chance.random() < 0.4:
-            loads += [ShareMember(*parts, "share1"), ShareMember(*parts, "share2")]
+            loads += [ShareMember(*parts, f"share{each}") for each in range(1, 2 * PARTITIONS + 1)]
+            loads += [FormerLeader(*parts, "former"), Namesakes(*parts, "namesake")]
         if chance.random() < 0.5:
             loads += [EndWatcher(*parts, "ends")]
         if chance.random() < 0.5:

@@ -7,14 +7,24 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from odradek.client import Admin, ShareConsumer, TopicPartition
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import read_share_group_state_summary as summary_api
+from odradek.protocol.messages import write_share_group_state as write_api
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from odradek.testing.simulation.world import World
 
 from .history import History, Place
 from .judge import Log
 from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
+from .requests import Requests
 
 SHARED = "shared"
 LOCK_MS = "5000"
+_STATE_VERSION = _HEARTBEAT_VERSION = 1
 # Twice the time for which a record is locked for a member that has gone.
 _DRAINED_S = 30.0
 
@@ -48,7 +58,9 @@ class ShareMember(Load):
                         else:
                             consumer.accept(each)
                             accepted.append(key)
-                await asyncio.sleep(self.chance.expovariate(self.rate))
+                # Some work takes nearly as long as a lock holds.
+                is_long = accepted and self.chance.random() < 0.4
+                await asyncio.sleep(self.chance.uniform(1, 4) if is_long else self.chance.expovariate(self.rate))
                 await consumer.commit()
                 self._note(accepted)
 
@@ -58,6 +70,58 @@ class ShareMember(Load):
             if key in self.history.accepted:
                 self.history.seen.append(f"{key[0]}: offset {key[1]} of a share group was accepted twice")
             self.history.accepted.add(key)
+
+
+class FormerLeader(Load):
+    """Sends writes of a leader that leads no more, as they come late over a connection that hung. Nobody takes them."""
+
+    async def run(self) -> None:
+        self._requests = Requests(self.addresses, self.name, self.chance)
+        await self.until_over(self._write)
+
+    async def _write(self) -> None:
+        await asyncio.sleep(self.chance.expovariate(self.rate))
+        index, topic_id = self.chance.randrange(PARTITIONS), await self._requests.topic_id(PLAIN)
+        broker = await self._requests.any()
+        asked = summary_api.ReadStateSummaryData(topic_id, [summary_api.PartitionData(index)])
+        request = summary_api.ReadShareGroupStateSummaryRequest(SHARED, [asked])
+        found = await broker.request(request, summary_api.ReadShareGroupStateSummaryResponse, version=_STATE_VERSION)
+        state = found.results[0].partitions[0]
+        if state.error_code or not state.leader_epoch:
+            return
+        late = write_api.PartitionData(index, state.state_epoch, state.leader_epoch - 1, state.start_offset)
+        write = write_api.WriteShareGroupStateRequest(SHARED, [write_api.WriteStateData(topic_id, [late])])
+        answer = await broker.request(write, write_api.WriteShareGroupStateResponse, version=_STATE_VERSION)
+        self.history.counts["late writes of a share leader"] += 1
+        if answer.results[0].partitions[0].error_code == ErrorCode.NONE:
+            why = f"a write of leader epoch {late.leader_epoch} was taken after epoch {state.leader_epoch}"
+            self.history.seen.append(f"{PLAIN}-{index} of a share group: {why}")
+
+
+class Namesakes(Load):
+    """Two services that begin with one group id at the same time, for groups of two kinds. One of them gets it."""
+
+    _number = 0
+
+    async def run(self) -> None:
+        self._of_share, self._of_consumer = (Requests(self.addresses, self.name, self.chance) for _ in range(2))
+        await self.until_over(self._begin)
+
+    async def _begin(self) -> None:
+        self._number += 1
+        group = f"{self.name}{self._number}"
+        share = ShareGroupHeartbeatRequest(group, "sharer", 0, subscribed_topic_names=[PLAIN])
+        consumer = ConsumerGroupHeartbeatRequest(group, "consumer", 0, rebalance_timeout_ms=60_000, topic_partitions=[])
+        consumer.subscribed_topic_names = [PLAIN]
+        one, other = await self._of_share.group_coordinator(group), await self._of_consumer.group_coordinator(group)
+        answers = await asyncio.gather(
+            one.request(share, ShareGroupHeartbeatResponse, version=_HEARTBEAT_VERSION),
+            other.request(consumer, ConsumerGroupHeartbeatResponse, version=_HEARTBEAT_VERSION),
+        )
+        self.history.counts["namesakes"] += 1
+        if not any(each.error_code for each in answers):
+            self.history.seen.append(f"group {group} has members of two kinds")
+        await asyncio.sleep(self.chance.expovariate(0.5))
 
 
 async def check_sharing(
