@@ -100,6 +100,8 @@ class ControlledKafka(OwnKafka):
     ) -> Fault:
         """Let requests of an API, or of all (None), wait before the broker handles them."""
         key = None if api is None else api_named(api)
+        if not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Unavailable(f"a delay is a number of seconds, not {seconds!r}")
         what = f"delay({api and api_name(key or 0)!r}, {seconds:g})"
         where = self._where(client_id, broker)
         return self._door.add(Fault(what, key, **where, left=times, delay_s=seconds))

@@ -5,6 +5,7 @@ A fault is in force when it is made. `with` ends it early, `times` after so many
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,8 +65,8 @@ class Fault:
             raise Unavailable(f"{self.what}: skip is 0 or more, not {self.skip}")
         if self.topic is not None and self.topic_id is not None:
             raise Unavailable(f"{self.what}: topic and topic_id are two names of one thing: give one of them")
-        if self.delay_s < 0:
-            raise Unavailable(f"{self.what}: nothing can be delayed by less than 0 seconds")
+        if not 0 <= self.delay_s < math.inf:
+            raise Unavailable(f"{self.what}: a delay is a number of seconds, 0 or more")
         if self.api in _LOGIN:
             raise Unavailable(f"{self.what} would meet no request: the broker's connections handle logins themselves")
         if self.api is not None and self.names_place and not _names_topics(SHAPES[self.api].lists):
@@ -162,11 +163,14 @@ def api_name(key: int) -> str:
 
 def error_named(name: str | int | ErrorCode) -> ErrorCode:
     """Return the error of a name or number. Unavailable names the nearest."""
-    if isinstance(name, int):
-        return ErrorCode.of(name)
-    found = ErrorCode.__members__.get(name.upper())
+    named = ErrorCode.__members__.get(str(name).upper())
+    found = next((each for each in ErrorCode if each == name), None) if isinstance(name, int) else named
+    if found is ErrorCode.NONE:
+        raise Unavailable(f"{name!r} is no error")
     if found is None:
-        close, _ = nearest(name.replace("_", "."), [each.lower().replace("_", ".") for each in ErrorCode.__members__])
+        close, _ = nearest(
+            str(name).replace("_", "."), [each.lower().replace("_", ".") for each in ErrorCode.__members__]
+        )
         hint = f": did you mean {close.upper().replace('.', '_')}?" if close else ""
         raise Unavailable(f"Kafka has no error {name!r}{hint}")
     return found

@@ -61,6 +61,7 @@ class LocalKafka(ControlledKafka):
 
     def restart(self) -> None:
         """Stop the broker cleanly, and start it again on its port and its files."""
+        self._check_open()
         self._stop()
         self._start()
 
@@ -81,11 +82,11 @@ class LocalKafka(ControlledKafka):
             self._start()
         return copy
 
-    def restore(self, snapshot: Path | None = None) -> None:
+    def restore(self, snapshot: str | Path | None = None) -> None:
         """Put the files of a snapshot in place of the broker's: the last one by default. The broker restarts."""
         if snapshot is None and not self._snapshots:
             raise Unavailable("there is no snapshot to restore: call snapshot() first")
-        source, target = snapshot or self._snapshots[-1], self._data_dir
+        source, target = Path(snapshot or self._snapshots[-1]), self._data_dir
         if not source.is_dir():
             raise Unavailable(f"there is no snapshot {source}")
         self._stop()

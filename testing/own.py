@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
+from .errors import Unavailable
 from .remote import Kafka, config_text
 from .security import Security
 
@@ -18,6 +19,7 @@ class OwnKafka(Kafka):
 
     # Configs that it has unless the test gives others.
     _usual: ClassVar[Mapping[str, str]] = {}
+    _is_closed = False
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class OwnKafka(Kafka):
         atexit.unregister(self.close)
         if os.getpid() != self._pid:
             return
+        self._is_closed = True
         super().close()
         self._stop()
         remove_directories([self._folder, self._security.folder, *self._other_folders()])
@@ -71,9 +74,15 @@ class OwnKafka(Kafka):
         Connections end. Clients from before, also ones that connect again for ever, do not find the new address. A
         port that the config `listeners` names stays, also one that `restart` has kept, and there they come back.
         """
+        self._check_open()
         self._made_topics.clear()
         self._disconnect()
         self._begin_anew()
+
+    def _check_open(self) -> None:
+        """Raise Unavailable once it is closed: its folders are gone, and nothing would stop what starts then."""
+        if self._is_closed:
+            raise Unavailable("this Kafka is closed")
 
     def _begin_anew(self) -> None:
         """Start on empty directories and on free ports."""

@@ -79,6 +79,7 @@ class KafkaProcess(OwnKafka):
 
     def restart(self) -> None:
         """Start the broker on its port and its files; stop it cleanly before, if it runs."""
+        self._check_open()
         if self._process is not None:
             self.stop()
         self._start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -229,9 +229,12 @@ def test_a_fault_that_met_nothing_fails_the_test_if_it_must(kafka: LocalKafka) -
     [
         ("Produse", "NONE", "no API 'Produse': did you mean Produce?"),
         ("Produce", "NOT_LEADER", "did you mean NOT_LEADER_OR_FOLLOWER?"),
+        ("Produce", 9_999, "no error 9999"),
+        ("Produce", 0, "0 is no error"),
+        ("Produce", None, "None is no error"),
     ],
 )
-def test_a_misspelt_fault_names_the_nearest(kafka: LocalKafka, api: str, error: str, said: str) -> None:
+def test_a_misspelt_fault_names_the_nearest(kafka: LocalKafka, api: str, error: Any, said: str) -> None:
     with pytest.raises(Unavailable) as raised:
         kafka.fail(api, error)
     assert said in str(raised.value)
@@ -265,8 +268,9 @@ def test_a_fault_that_can_meet_nothing_is_refused(kafka: LocalKafka) -> None:
     for times in (0, -1):
         with pytest.raises(Unavailable, match="times is 1 or more"):
             kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=times)
-    with pytest.raises(Unavailable, match="less than 0 seconds"):
-        kafka.delay("Produce", -1)
+    for seconds in (-1, float("inf"), float("nan"), "1"):
+        with pytest.raises(Unavailable, match="a delay is a number of seconds"):
+            kafka.delay("Produce", cast(Any, seconds))
     for api in ("Heartbeat", "JoinGroup", "FindCoordinator", "ApiVersions"):
         for place in ({"topic": "t"}, {"partition": 0}):
             with pytest.raises(Unavailable, match=f"would meet no request: {api} names no topic"):

@@ -113,9 +113,9 @@ def test_a_snapshot_brings_back_what_was_there(kafka_factory: Callable[..., Loca
     kafka = kafka_factory()
     address = kafka.address
     kafka.put("orders", ["1"])
-    kafka.snapshot()
+    snapshot = kafka.snapshot()
     kafka.put("orders", ["2"])
-    kafka.restore()
+    kafka.restore(str(snapshot))
     assert [each.value for each in kafka.records("orders")] == [b"1"]
     assert kafka.address == address
 
@@ -180,9 +180,13 @@ def test_a_snapshot_during_writes_has_what_was_acknowledged_before(kafka_factory
 
 @pytest.mark.parametrize("kind", [LocalKafka, KafkaProcess, Broker.ephemeral])
 def test_a_directory_that_a_test_names_stays_at_the_end(kind: Callable[..., Any], tmp_path: Path) -> None:
-    with kind({"log.dirs": str(tmp_path / "data")}):
+    with kind({"log.dirs": str(tmp_path / "data")}) as broker:
         pass
     assert (tmp_path / "data" / "meta.properties").exists()
+    if not isinstance(broker, Broker):
+        for call in (broker.restart, broker.reset):
+            with pytest.raises(Unavailable, match="this Kafka is closed"):
+                call()
 
 
 def test_several_directories_have_no_snapshot(tmp_path: Path) -> None:
