@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pyiceberg.catalog import Catalog
@@ -47,6 +48,10 @@ _DEFINITE = (
 )  # fmt: skip
 
 
+class Stopped(ArchiveError):
+    """An archiver is to end, and does not wait any longer. What makes pauses raises it."""
+
+
 class Moved(ClientError, retriable=True):
     """Another commit came first. It is no error of pyiceberg's: for those it would delete files."""
 
@@ -59,7 +64,7 @@ def looked(
     look: Callable[[], T],
     timeout_s: float = COMMIT_TIMEOUT_S,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> T:
     """Return what a look at a catalog returns; look again where it does not answer. Raises what the last one raised."""
     deadline, pause = clock() + timeout_s, _FIRST_PAUSE_S
@@ -69,7 +74,8 @@ def looked(
         except _WAITED_FOR as error:
             if isinstance(error, _DEFINITE) or clock() + pause > deadline:
                 raise
-            log.warning("the catalog does not answer, and is asked again: %s: %s", type(error).__name__, error)
+            why = next(iter(str(error).splitlines()), "")
+            log.warning("the catalog does not answer, and is asked again: %s: %s", type(error).__name__, why)
         sleep(pause)
         pause = min(2 * pause, _MAX_PAUSE_S)
 
@@ -82,7 +88,7 @@ class Once:
         catalog: Catalog,
         timeout_s: float = COMMIT_TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._catalog = catalog
         self._timeout_s, self._clock, self._sleep = timeout_s, clock, sleep
@@ -133,11 +139,13 @@ class Once:
         return None
 
     def _pause(self, seconds: float, deadline: float, why: Exception) -> None:
-        if self._clock() + seconds > deadline:
-            raise CommitUncertain(
-                f"the catalog does not say whether a commit was applied ({type(why).__name__}: {why}); its files stay"
-            ) from why
-        self._sleep(seconds)
+        with suppress(Stopped):
+            if self._clock() + seconds <= deadline:
+                self._sleep(seconds)
+                return
+        raise CommitUncertain(
+            f"the catalog does not say whether a commit was applied ({type(why).__name__}: {why}); its files stay"
+        ) from why
 
 
 class OnceMade(Transaction):

@@ -10,6 +10,7 @@ comes second leaves files that no commit names, and the next one begins where th
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import data_folder, place_of, table_name
 from .local_files import LocalFileIO
-from .once import Moved, Once, OnceMade, looked
+from .once import Moved, Once, OnceMade, Stopped, looked
 from .options import ArchiveOptions
 from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
@@ -36,6 +37,8 @@ from .typed import NoColumns, TypedValues, evolved
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+# How long a stop may wait for its archiver to look up.
+_SLEEP_S = 0.1
 
 # Called with the offsets of this round that are done, and all of them.
 Progress = Callable[[int, int], object]
@@ -82,17 +85,17 @@ class Archiver:
 
     def __init__(
         self, catalog: Any, topic: str, reading: ReadOptions, options: ArchiveOptions | None = None,
-        write: Write | None = None,
+        write: Write | None = None, stopped: threading.Event | None = None,
     ) -> None:  # fmt: skip
-        """`write` writes the files of a round in another place than here."""
+        """`write` writes the files of a round in another place than here. `stopped` is set by `stop`, or by others."""
         self.options = options or ArchiveOptions()
         self.topic, self.name = topic, self.options.table or table_name(topic)
         client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
         self._reading = replace(reading, client=client, fail_on_data_loss=self.options.fail_on_data_loss)
-        self._brokers = Brokers(client)
+        self._brokers = Brokers(client, sleep=self.pause)
         self._catalog, self._write = catalog, write
         self._run = uuid.uuid4().hex
-        self._is_stopped = False
+        self._stopped = stopped or threading.Event()
         self._typed: TypedValues | None = None
         # In this run.
         self.commits = 0
@@ -111,13 +114,29 @@ class Archiver:
         return self._catalog
 
     def stop(self) -> None:
-        """Have the round end with what it has read, which it commits."""
-        self._is_stopped = True
+        """Have the round end with what it has read, which it commits. It waits for nobody who does not answer."""
+        self._stopped.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a catalog or a broker. Raises Stopped once this archiver is to end.
+
+        A signal may stop it in this thread, which may not set an event that it waits for.
+        """
+        until = time.monotonic() + seconds
+        while not self._stopped.is_set():
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _SLEEP_S))
+        raise Stopped(f"the archiver of {self.topic} was stopped, and waits no longer")
 
     def waiting(self) -> int:
         """Return how many offsets have come since the last round, or were left by it. Raises KafkaError."""
         places = [TopicPartition(self.topic, partition) for partition in self._reached]
-        last = self._brokers.retry(lambda: self._brokers.offsets(places, LATEST))
+        try:
+            last = self._brokers.retry(lambda: self._brokers.offsets(places, LATEST))
+        except Stopped:
+            return 0
         return sum(max(last[each] - self._reached[each.partition], 0) for each in places)
 
     def metrics(self) -> Iterator[Metric]:
@@ -134,7 +153,10 @@ class Archiver:
 
     def round(self, progress: Progress | None = None) -> Round:
         """Archive what is new. Raises ArchiveError, KafkaError, RecordError."""
-        done = self._round(progress)
+        try:
+            done = self._round(progress)
+        except Stopped:  # before anything was committed
+            return Round()
         self._rows += done.rows
         self._bytes += done.size_bytes
         self._lag = done.lag
@@ -160,7 +182,7 @@ class Archiver:
         return self._finished(table, topic, state, work)
 
     def _looked(self, look: Callable[[], T]) -> T:
-        return looked(look, self.options.commit_timeout_s)
+        return looked(look, self.options.commit_timeout_s, sleep=self.pause)
 
     def _finished(self, table: Any, topic: TopicOf, state: State, work: Work) -> Round:
         rows, size = sum(each.rows for each in work.files), sum(each.size_bytes for each in work.files)
@@ -239,13 +261,13 @@ class Archiver:
             return
         for wanted in sorted(ranges, key=lambda each: -each.size):
             left = self.options.commit_files - len(work.files)
-            if self._is_stopped or work.written >= self.options.commit_bytes or left <= 0:
+            if self._stopped.is_set() or work.written >= self.options.commit_bytes or left <= 0:
                 break
 
             def goes_on(at: int, written: int, start: int = wanted.start) -> bool:
                 if progress is not None:
                     progress(work.done + at - start, work.total)
-                return not self._is_stopped and work.written + written < self.options.commit_bytes
+                return not self._stopped.is_set() and work.written + written < self.options.commit_bytes
 
             begin, place = state.offsets.get(wanted.partition, 0), place_of(table)
             files = PartitionFiles(place, wanted.partition, begin, self.options.target_bytes, left)
@@ -253,6 +275,8 @@ class Archiver:
                 reached, written = write_range(wanted, files, self._reading, self._brokers, goes_on, self._typed)
             except DataLoss as error:
                 raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
+            except Stopped:
+                break
             work.add(wanted, reached, written)
 
     # -- The commit
@@ -266,7 +290,7 @@ class Archiver:
         text = _after(before, work, self._run).text()
         deadline = time.monotonic() + self.options.commit_timeout_s
         while True:
-            once = Once(self._catalog, self.options.commit_timeout_s)
+            once = Once(self._catalog, self.options.commit_timeout_s, sleep=self.pause)
             try:
                 commit_files(table, once, [each.path for each in work.files], {STATE_KEY: text})
                 self.commits += 1

@@ -29,7 +29,7 @@ from . import ArchiveError
 from .data_files import DataFile, each_file
 from .day_files import TARGET_BYTES, sync
 from .layout import arrow_schema, data_folder, of_table
-from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, looked
+from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, Stopped, looked
 from .parquet_files import DAY_FIELD, base_of, compacted_name, parquet_writer, parsed_name
 from .row_files import batch_of
 from .row_tables import last_batch
@@ -59,15 +59,19 @@ class Overtaken(ArchiveError):
 
 def keep_up(archiver: Archiver) -> None:
     """Compact and expire after each so many commits of a table: between its commits, so that none conflicts."""
-    if is_due(archiver.sequence_number):
-        metadata = looked(lambda: archiver.catalog.load_table(archiver.name)).metadata
+    if not is_due(archiver.sequence_number):
+        return
+    catalog, name = archiver.catalog, archiver.name
+    try:
+        metadata = looked(lambda: catalog.load_table(name), sleep=archiver.pause).metadata
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
-            compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
-        try:
-            expire(archiver.catalog, archiver.name)
-        except Overtaken as error:  # the next upkeep goes on
-            log.warning("%s", error.message)
+            compact(catalog, name, timeout_s=archiver.options.commit_timeout_s, pause=archiver.pause)
+        expire(catalog, name, pause=archiver.pause)
+    except Overtaken as error:
+        log.warning("%s", error.message)
+    except Stopped:
+        log.info("the upkeep of %s is left to the next one", ".".join(name))
 
 
 def is_due(sequence_number: int) -> bool:
@@ -80,17 +84,20 @@ def is_due(sequence_number: int) -> bool:
 
 def compact(
     catalog: Any, name: tuple[str, ...], *, min_files: int = MIN_FILES, target_bytes: int = TARGET_BYTES,
-    timeout_s: float = COMMIT_TIMEOUT_S,
+    timeout_s: float = COMMIT_TIMEOUT_S, pause: Callable[[float], object] = time.sleep,
 ) -> int:  # fmt: skip
-    """Replace small files by large ones, in one commit. Return how many are gone: 0 if another commit came first."""
-    table = looked(lambda: catalog.load_table(name))
+    """Replace small files by large ones, in one commit. Return how many are gone: 0 if another commit came first.
+
+    `pause` waits for the catalog, and may raise Stopped, also before each file.
+    """
+    table = looked(lambda: catalog.load_table(name), sleep=pause)
     state = state_of(table)
     groups = _first_groups(table, min_files, target_bytes)
     if not groups:
         return 0
     base = table.metadata.current_snapshot_id
-    made = [_merged(table, group, base) for group in groups]
-    table.catalog = Once(catalog, timeout_s)
+    made = [_merged(table, group, base, pause) for group in groups]
+    table.catalog = Once(catalog, timeout_s, sleep=pause)
     try:
         with OnceMade(table) as transaction:
             with transaction.update_snapshot(snapshot_properties={STATE_KEY: state.text()}).overwrite() as changing:
@@ -165,7 +172,7 @@ def _bounded(groups: Iterator[list[DataFile]]) -> list[list[DataFile]]:
     return taken
 
 
-def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
+def _merged(table: Any, group: Sequence[DataFile], base: int, pause: Callable[[float], object]) -> str:
     """Return the path of a new file with the rows of these, a row group at a time."""
     folder = group[0].path.rpartition("/")[0]
     assert f"/{DAY_FIELD}=" in folder
@@ -173,6 +180,7 @@ def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
     schema = arrow_schema(table.schema())
     with table.io.new_output(path).create() as stream, parquet_writer(stream, schema) as writer:
         for each in group:
+            pause(0)
             with table.io.new_input(each.path).open() as source:
                 reader = _PARQUET.ParquetFile(source)
                 for number in range(reader.num_row_groups):
@@ -186,23 +194,25 @@ def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
 
 def expire(
     catalog: Any, name: tuple[str, ...], *, keep_ms: int = KEEP_MS, keep_snapshots: int = KEEP_SNAPSHOTS,
-    now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    now_ms: Callable[[], int] = lambda: int(time.time() * 1000), pause: Callable[[float], object] = time.sleep,
 ) -> tuple[int, int]:  # fmt: skip
     """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files.
 
     Archivers and other expiries may commit meanwhile: it begins again then. Raises Overtaken where that goes on.
+    `pause` waits for the catalog, and may raise Stopped.
     """
     before: dict[str, Any] = {}
     expired = 0
+    load = partial(looked, lambda: catalog.load_table(name), sleep=pause)
     for _ in range(_ATTEMPTS):
-        table = looked(lambda: catalog.load_table(name))
+        table = load()
         _past(table)  # before anything goes, the state can be read
         old = _old(table.metadata, now_ms() - keep_ms, keep_snapshots)
         try:
             before |= _metadata_files(table, old)
             if old:
-                looked(partial(_expire, table, old))
-                table = looked(lambda: catalog.load_table(name))
+                looked(partial(_expire, table, old), sleep=pause)
+                table = load()
                 expired += len(old)
             return expired, _delete(table, before)
         except (CommitFailedException, FileNotFoundError) as error:

@@ -46,7 +46,7 @@ class Brokers:
         self,
         options: ClientOptions,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
         first: int = 0,
         *,
         keeps_connections: bool = False,

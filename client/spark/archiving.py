@@ -99,7 +99,8 @@ def archive(
     settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true", values=values)
     reading = read_options(texts, "archives")
     with errors_of_place(), closing(catalog_of(at.target, at.catalog_db, create=True)) as catalog:
-        archiver = Archiver(catalog, topic, reading, settings, partial(_written, spark, settings.target_bytes, least))
+        write = partial(_written, spark, settings.target_bytes, least)
+        archiver = Archiver(catalog, topic, reading, settings, write, stopped)
         while True:
             began = time.monotonic()
             done = archiver.round()

@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
-from odradek.client.archive.once import CommitUncertain, Once
-from odradek.client.archive.run import Archiver
+from odradek.client.archive import upkeep
+from odradek.client.archive.once import CommitUncertain, Once, Stopped
+from odradek.client.archive.run import Archiver, Round
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 from odradek.tests.support.fakes.faulty_catalog import ANSWERS, KINDS, FaultyCatalog, compact
@@ -158,3 +159,31 @@ def test_a_round_waits_for_a_catalog_that_does_not_answer(
         with pytest.raises(type(error)):
             world.archiver(refusing, topic).round()
         assert refusing.looks == 2, "nothing is asked again that will not change"
+
+
+def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic: str, tmp_path: Path) -> None:
+    """Before anything is read it ends with nothing done. A commit whose fate is open ends in words: its files stay."""
+    away = Away(catalog, 1_000, ConnectionError("cut"))
+    archiver = world.archiver(away, topic, commit_timeout_s=2.0)
+    archiver.stop()
+    assert archiver.round() == Round()
+    assert away.looks == 999, "one look was made"
+    faulty = FaultyCatalog(catalog, "answer lost")
+    archiver = world.archiver(faulty, topic, commit_timeout_s=2.0)
+
+    def stop() -> None:
+        archiver.stop()
+        faulty.failing_looks = 1_000
+
+    faulty.before = stop
+    with pytest.raises(CommitUncertain, match="its files stay"):
+        archiver.round()
+    assert faulty._to_fail == 999, "one look was made"
+    assert not world.archiver(catalog, topic).round().is_committed
+    assert offsets_in(table_of(catalog, archiver)) == whole(1, 20)
+    with pytest.raises(Stopped):
+        upkeep.compact(catalog, archiver.name, min_files=1, pause=archiver.pause)
+    archiver.sequence_number = 25
+    archiver._catalog = away
+    upkeep.keep_up(archiver)
+    assert away.looks == 998
