@@ -66,8 +66,8 @@ def keep_up(archiver: Archiver) -> None:
         metadata = looked(lambda: catalog.load_table(name), sleep=archiver.pause).metadata
         last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
         if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
-            compact(catalog, name, timeout_s=archiver.options.commit_timeout_s, pause=archiver.pause)
-        expire(catalog, name, pause=archiver.pause)
+            compact(catalog, name, archiver.pause, timeout_s=archiver.options.commit_timeout_s)
+        expire(catalog, name, archiver.pause)
     except Overtaken as error:
         log.warning("%s", error.message)
     except Stopped:
@@ -83,8 +83,8 @@ def is_due(sequence_number: int) -> bool:
 
 
 def compact(
-    catalog: Any, name: tuple[str, ...], *, min_files: int = MIN_FILES, target_bytes: int = TARGET_BYTES,
-    timeout_s: float = COMMIT_TIMEOUT_S, pause: Callable[[float], object] = time.sleep,
+    catalog: Any, name: tuple[str, ...], pause: Callable[[float], object] = time.sleep, *,
+    min_files: int = MIN_FILES, target_bytes: int = TARGET_BYTES, timeout_s: float = COMMIT_TIMEOUT_S,
 ) -> int:  # fmt: skip
     """Replace small files by large ones, in one commit. Return how many are gone: 0 if another commit came first.
 
@@ -193,8 +193,8 @@ def _merged(table: Any, group: Sequence[DataFile], base: int, pause: Callable[[f
 
 
 def expire(
-    catalog: Any, name: tuple[str, ...], *, keep_ms: int = KEEP_MS, keep_snapshots: int = KEEP_SNAPSHOTS,
-    now_ms: Callable[[], int] = lambda: int(time.time() * 1000), pause: Callable[[float], object] = time.sleep,
+    catalog: Any, name: tuple[str, ...], pause: Callable[[float], object] = time.sleep, *, keep_ms: int = KEEP_MS,
+    keep_snapshots: int = KEEP_SNAPSHOTS, now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> tuple[int, int]:  # fmt: skip
     """Expire snapshots, and delete files that none names and none will. Return the numbers of snapshots and files.
 

@@ -182,7 +182,7 @@ def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic:
     assert not world.archiver(catalog, topic).round().is_committed
     assert offsets_in(table_of(catalog, archiver)) == whole(1, 20)
     with pytest.raises(Stopped):
-        upkeep.compact(catalog, archiver.name, min_files=1, pause=archiver.pause)
+        upkeep.compact(catalog, archiver.name, archiver.pause, min_files=1)
     archiver.sequence_number = 25
     archiver._catalog = away
     upkeep.keep_up(archiver)

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
-from odradek.client import NewTopic, Producer
 from odradek.client.archive import ArchiveError, upkeep
 from odradek.client.archive.check import check, check_rows
 from odradek.client.archive.typed import TypedValues, of_json, of_registry
@@ -25,17 +24,6 @@ FIELDS = "a int, s string, d date, t timestamp, p decimal(9,2)"
 GOOD = {"a": 1, "s": "x", "d": "2026-11-28", "t": "2026-11-28T10:00:00", "p": "1.25", "more": [1]}
 
 
-def send(world: World, topic: str, *values: bytes | None, new: bool = True) -> None:
-    async def work(admin: Any) -> None:
-        if new:
-            await admin.create_topics([NewTopic(topic, 1)])
-        async with Producer(world.address) as producer:
-            for each in values:
-                await producer.send(topic, each)
-
-    world.admin(work)
-
-
 def rows_of(catalog: Any, topic: str) -> list[dict[str, Any]]:
     """The rows as pyiceberg reads them, in the order of offsets."""
     rows = catalog.load_table(("odradek", topic)).scan().to_arrow().sort_by("offset").to_pylist()
@@ -48,7 +36,7 @@ def round_of(world: World, catalog: Any, topic: str, values: TypedValues) -> int
 
 def test_json_values_have_columns_and_bad_ones_keep_their_error(world: World, catalog: Any) -> None:
     values = [json.dumps(GOOD).encode(), b"{", None, b'{"a": "text"}', b"[1]", b"{}"]
-    send(world, "json", *values)
+    world.send("json", *values)
     assert round_of(world, catalog, "json", of_json(FIELDS)) == 6
     rows = rows_of(catalog, "json")
     assert [each["value"] for each in rows] == values
@@ -60,18 +48,18 @@ def test_json_values_have_columns_and_bad_ones_keep_their_error(world: World, ca
     assert "no JSON object" in rows[4]["_error"]
     table = catalog.load_table(("odradek", "json"))
     assert not [*check(table), *check_rows(table, "json", world.reading)]
-    send(world, "json", b'{"a": 2}', new=False)
+    world.send("json", b'{"a": 2}', new=False)
     assert world.archiver(catalog, "json").round().rows == 1, "an archiver without types leaves them null"
     assert rows_of(catalog, "json")[-1]["value_"] is None
 
 
 def test_bad_records_end_an_archive_or_are_left_out_where_that_is_wanted(world: World, catalog: Any) -> None:
-    send(world, "bad", b'{"a": 1}', b"bad", b'{"a": 3}')
+    world.send("bad", b'{"a": 1}', b"bad", b'{"a": 3}')
     with pytest.raises(ArchiveError, match="offset 1 of partition 0 does not fit the fields: JSONDecodeError"):
         round_of(world, catalog, "bad", of_json("a int", "fail"))
     assert round_of(world, catalog, "bad", of_json("a int", "skip")) == 2
     assert [each["value_"] for each in rows_of(catalog, "bad")] == [{"a": 1}, {"a": 3}]
-    send(world, "bad", b"all", b"bad", new=False)
+    world.send("bad", b"all", b"bad", new=False)
     assert round_of(world, catalog, "bad", of_json("a int", "skip")) == 0
 
 
@@ -85,7 +73,7 @@ def test_a_table_follows_fields_as_iceberg_can_and_has_a_column_beside_where_it_
     world: World, catalog: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number, fields in enumerate(("a int, b int", "a long, c string", "a string", "a int, b string")):
-        send(world, "evolving", b'{"a": %d, "b": 7, "c": "x"}' % number if number < 2 else b'{"a": "1", "b": "y"}',
+        world.send("evolving", b'{"a": %d, "b": 7, "c": "x"}' % number if number < 2 else b'{"a": "1", "b": "y"}',
              new=not number)  # fmt: skip
         assert round_of(world, catalog, "evolving", of_json(fields)) == 1
     assert "the field a is of another type now: its values go to a_2" in caplog.text
@@ -104,16 +92,16 @@ def test_a_table_follows_fields_as_iceberg_can_and_has_a_column_beside_where_it_
 
 
 def test_a_column_beside_is_of_one_field_alone(world: World, catalog: Any) -> None:
-    send(world, "sided", b'{"a": 1, "a_2": "y"}')
+    world.send("sided", b'{"a": 1, "a_2": "y"}')
     round_of(world, catalog, "sided", of_json("a int, a_2 string"))
     for fields in ("a string, a_2 string", "a_2 string, a string"):
-        send(world, "sided", b'{"a": "x", "a_2": "y"}', new=False)
+        world.send("sided", b'{"a": "x", "a_2": "y"}', new=False)
         round_of(world, catalog, "sided", of_json(fields))
         assert rows_of(catalog, "sided")[-1]["value_"] == {"a": None, "a_2": "y", "a_3": "x"}
 
 
 def test_two_archivers_may_give_a_table_its_columns_at_a_time(world: World, catalog: Any) -> None:
-    send(world, "two", b'{"a": 1}')
+    world.send("two", b'{"a": 1}')
     first = world.archiver(catalog, "two", values=lambda: of_json("a int, b int"))
     second = world.archiver(BesideAnother(catalog, lambda: first.round()), "two", values=lambda: of_json("a int"))
     assert not second.round().is_committed
@@ -171,20 +159,20 @@ def test_values_of_a_registry_have_the_columns_of_its_latest_schema(world: World
     registry = OneSubject()
     first = registry.add({"name": "carrier", "type": "string"}, {"name": "delay", "type": "int"})
     archiver = world.archiver(catalog, "avro", values=lambda: of_registry(registry, "avro", "avro"))
-    send(world, "avro", first({"carrier": "AA", "delay": 1}), b"none", b"\0\0\0\0\x63x")
+    world.send("avro", first({"carrier": "AA", "delay": 1}), b"none", b"\0\0\0\0\x63x")
     assert archiver.round().rows == 3
     second = registry.add(
         {"name": "airline", "type": "string", "aliases": ["carrier"]}, {"name": "delay", "type": "long"},
         {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
     )  # fmt: skip
-    send(world, "avro", second({"airline": "UA", "delay": 2**40, "at": 1000}), new=False)
+    world.send("avro", second({"airline": "UA", "delay": 2**40, "at": 1000}), new=False)
     assert archiver.round().rows == 1
     registry.is_away = True
-    send(world, "avro", first({"carrier": "DL", "delay": 3}), new=False)
+    world.send("avro", first({"carrier": "DL", "delay": 3}), new=False)
     assert archiver.round().rows == 1, "the schema of the last round"
     registry.is_away = False
     registry.versions.append(Schema('"string"', "AVRO"))
-    send(world, "avro", first({"carrier": "DL", "delay": 4}), new=False)
+    world.send("avro", first({"carrier": "DL", "delay": 4}), new=False)
     assert archiver.round().rows == 1, "no schema of the topic ends an archiver that has had one"
     rows = rows_of(catalog, "avro")
     assert [each["value_"] and (each["value_"]["airline"], each["value_"]["delay"]) for each in rows] == [
@@ -211,7 +199,7 @@ def test_a_schema_without_columns_keeps_no_record_out(
     value = b"\0\0\0\0\1\0"
     for rows, kind in enumerate(({**nested(300)}, {"name": "both", "type": ["int", "string"]}, nested(900))):
         registry.versions[:] = [Schema(json.dumps({"type": "record", "name": "F", "fields": [kind]}), "AVRO")]
-        send(world, "deep", value, new=not rows)
+        world.send("deep", value, new=not rows)
         archiver = world.archiver(catalog, "deep", values=lambda: of_registry(registry, "deep", "avro"))
         assert archiver.round().rows == 1
         assert "deep: values get no types: the schema of deep-value makes no columns" in caplog.text
@@ -220,7 +208,7 @@ def test_a_schema_without_columns_keeps_no_record_out(
     inner: Any = 7
     for _ in range(MAX_LEVELS - 1):
         inner = {"k": inner}
-    send(world, "deep", write({"deep": inner}), new=False)
+    world.send("deep", write({"deep": inner}), new=False)
     assert archiver.round().rows == 1
     assert [each["value"] for each in rows_of(catalog, "deep")[:3]] == [value] * 3
     found = rows_of(catalog, "deep")[-1]["value_"]["deep"]

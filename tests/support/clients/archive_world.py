@@ -36,6 +36,18 @@ class World:
 
         asyncio.run(work())
 
+    def send(self, topic: str, *values: bytes | None, new: bool = True) -> None:
+        """Write values to a topic of one partition."""
+
+        async def work(admin: Admin) -> None:
+            if new:
+                await admin.create_topics([NewTopic(topic, 1)])
+            async with Producer(self.address) as producer:
+                for each in values:
+                    await producer.send(topic, each)
+
+        self.admin(work)
+
     def admin(self, work: Callable[[Admin], Any]) -> Any:
         """Return what a coroutine of an admin client returns."""
 
