@@ -24,6 +24,7 @@ import pyarrow.parquet
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from . import ArchiveError
 from .data_files import DataFile, each_file
@@ -221,7 +222,8 @@ def expire(
 
 
 def _expire(table: Any, old: Sequence[Any]) -> None:
-    table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in old]).commit()
+    expiry = ExpireSnapshots(transaction=OnceMade(table, autocommit=True))
+    expiry.by_ids([each.snapshot_id for each in old]).commit()
 
 
 def _delete(table: Any, before: dict[str, Any]) -> int:

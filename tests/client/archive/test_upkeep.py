@@ -139,6 +139,12 @@ def test_a_commit_copies_the_metadata_a_few_times(world: World, catalog: Any, mo
     monkeypatch.setattr(table_module, "update_table_metadata", counted)
     assert archiver.round().is_committed
     assert 0 < copies[0] <= 4
+    for _ in range(4):
+        world.fill("copied", 2, partitions=2, new=False)
+        archiver.round()
+    copies[0] = 0
+    assert upkeep.expire(catalog, archiver.name, keep_snapshots=1)[0] == 5
+    assert 0 < copies[0] <= 3, "and so does an expiry, however many snapshots go"
 
 
 def test_expiry_deletes_left_over_files_only_once_no_commit_can_name_them(
