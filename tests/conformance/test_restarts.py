@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.brokers.process import BrokerProcess
-from odradek.tests.support.clients import steady_producer
+from odradek.tests.support.clients import keepers
 from odradek.tests.support.clients.others import create_topic, messages
 
 COUNT = 6_000
@@ -24,7 +24,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_comes_twice(
     broker: BrokerProcess, tmp_path: Path, client: str
 ) -> None:
     topic = create_topic(broker.address, "steady", PARTITIONS)
-    command = [sys.executable, str(Path(steady_producer.__file__)), client, broker.address, topic, str(COUNT)]
+    command = [sys.executable, keepers.__file__, client, broker.address, topic, str(PARTITIONS), str(COUNT)]
     acknowledged: dict[Place, int] = {}
     with (tmp_path / "producer.log").open("w") as errors:
         producer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)

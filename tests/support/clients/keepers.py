@@ -1,7 +1,9 @@
-"""Producers of other libraries that send numbered records to one topic until they are told to end.
+"""Producers of other libraries that send values to one topic until there are none left, idempotently and with acks=all.
 
-A value is the number of its sender, a space (a dot from Java) and the number of the record. What the broker has
-acknowledged goes to `note` (partition, offset, value). A record that it does not acknowledge fails the run.
+What the broker has acknowledged goes to `note` (partition, offset, value). A record that it does not acknowledge fails
+the run.
+
+    python keepers.py CLIENT HOST:PORT TOPIC PARTITIONS COUNT    # prints "partition offset number" of each
 """
 
 from __future__ import annotations
@@ -10,58 +12,76 @@ import asyncio
 import itertools
 import json
 import subprocess
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import aiokafka
-import confluent_kafka
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import aiokafka
+    import confluent_kafka
+    import kafka
+
 from odradek.tests.support.brokers.process import java
 
 Note = Callable[[int, int, bytes], None]
 
 # A client that is under way when the broker dies needs so long at most to go on.
 PATIENCE_S = 60
+# So that a kill finds the producer at work, whatever the machine.
 A_BURST = 100
 BETWEEN_BURSTS_S = 0.05
-PADDING = b" " * 500
+IN_FLIGHT = 300
 JAVA_RECORDS_A_SECOND = 1_000
 
 
-def with_librdkafka(address: str, topic: str, partitions: int, is_over: Callable[[], bool], note: Note) -> None:
-    """Send as sender 9, from a thread."""
+def with_librdkafka(address: str, topic: str, partitions: int, values: Iterable[bytes], note: Note) -> None:
+    """Send from a thread, some hundred in flight."""
 
     def delivered(error: Any, message: Any) -> None:
         assert error is None, error
-        note(message.partition(), message.offset(), message.value().rstrip())
+        note(message.partition(), message.offset(), message.value())
 
     options = {"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0}
     producer = confluent_kafka.Producer({**options, "reconnect.backoff.max.ms": 500})
-    for number in itertools.count():
-        if is_over():
-            break
-        producer.produce(topic, b"9 %d" % number + PADDING, partition=number % partitions, on_delivery=delivered)
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % partitions, on_delivery=delivered)
         if not number % A_BURST:
+            producer.poll(BETWEEN_BURSTS_S)
+        while len(producer) > IN_FLIGHT:
             producer.poll(BETWEEN_BURSTS_S)
     assert producer.flush(PATIENCE_S) == 0
 
 
-async def with_aiokafka(address: str, topic: str, partitions: int, is_over: Callable[[], bool], note: Note) -> None:
-    """Send as sender 8, a burst at a time."""
+def with_kafka_python(address: str, topic: str, partitions: int, values: Iterable[bytes], note: Note) -> None:
+    """Send from a thread, a burst at a time."""
+    producer = kafka.KafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True, linger_ms=2)
+    for burst in _bursts(values):
+        sent = [producer.send(topic, value, partition=at % partitions) for at, value in enumerate(burst)]
+        for value, future in zip(burst, sent, strict=True):
+            done = future.get(PATIENCE_S)
+            note(done.partition, done.offset, value)
+    producer.close()
+
+
+async def with_aiokafka(address: str, topic: str, partitions: int, values: Iterable[bytes], note: Note) -> None:
+    """Send a burst at a time."""
     producer = aiokafka.AIOKafkaProducer(
         bootstrap_servers=address, enable_idempotence=True, request_timeout_ms=PATIENCE_S * 1000
     )
     async with producer:
-        for first in itertools.count(step=A_BURST):
-            if is_over():
-                return
-            values = [b"8 %d" % number for number in range(first, first + A_BURST)]
-            sent = [
-                await producer.send(topic, each + PADDING, partition=at % partitions) for at, each in enumerate(values)
-            ]
-            for value, metadata in zip(values, await asyncio.gather(*sent), strict=True):
+        for burst in _bursts(values):
+            sent = [await producer.send(topic, value, partition=at % partitions) for at, value in enumerate(burst)]
+            for value, metadata in zip(burst, await asyncio.gather(*sent), strict=True):
                 note(metadata.partition, metadata.offset, value)
             await asyncio.sleep(BETWEEN_BURSTS_S)
+
+
+def _bursts(values: Iterable[bytes]) -> Iterable[list[bytes]]:
+    rest = iter(values)
+    return iter(lambda: list(itertools.islice(rest, A_BURST)), [])
 
 
 async def with_java(folder: Path, address: str, topic: str, is_over: Callable[[], bool], note: Note) -> None:
@@ -89,3 +109,21 @@ async def with_java(folder: Path, address: str, topic: str, is_over: Callable[[]
             process.kill()
         await process.wait()
     assert is_told, f"Java's producer ended by itself, with status {process.returncode}"
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    client, address, topic, partitions, count = sys.argv[1:]
+    where = address, topic, int(partitions), [b"%d" % number for number in range(int(count))]
+
+    def say(partition: int, offset: int, value: bytes) -> None:
+        print(partition, offset, int(value), flush=True)
+
+    if client == "aiokafka":
+        asyncio.run(with_aiokafka(*where, say))
+    else:
+        {"confluent-kafka": with_librdkafka, "kafka-python": with_kafka_python}[client](*where, say)
+
+
+if __name__ == "__main__":
+    main()

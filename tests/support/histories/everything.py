@@ -111,21 +111,25 @@ class Load:
         """Return what a producer of another library calls for each record that is acknowledged."""
 
         def note(partition: int, offset: int, value: bytes) -> None:
-            self.ledger.kept[partition, offset] = value
+            self.ledger.kept[partition, offset] = value.rstrip()
             self.ledger.counts[f"kept by {library}"] += 1
 
         return note
 
+    def _values(self, sender: int) -> Iterator[bytes]:
+        for number in itertools.takewhile(lambda _: not self.is_over, itertools.count()):
+            yield b"%d %d" % (sender, number) + b" " * 500
+
     def _others(self) -> list[Coroutine[Any, Any, None]]:
         """Return the producers of other libraries; Java's where KAFKA_LIB says that it is there."""
-        common = self.address, "kept", PARTITIONS, lambda: self.is_over
+        to = self.address, "kept", PARTITIONS
         found = [
-            asyncio.to_thread(keepers.with_librdkafka, *common, self._note_from("librdkafka")),
-            keepers.with_aiokafka(*common, self._note_from("aiokafka")),
+            asyncio.to_thread(keepers.with_librdkafka, *to, self._values(9), self._note_from("librdkafka")),
+            keepers.with_aiokafka(*to, self._values(8), self._note_from("aiokafka")),
         ]
         if has_java():
-            over = common[-1]
-            found.append(keepers.with_java(self.folder, self.address, "kept", over, self._note_from("java")))
+            over, note = lambda: self.is_over, self._note_from("java")
+            found.append(keepers.with_java(self.folder, self.address, "kept", over, note))
         return found
 
     async def transact(self, number: int) -> None:
