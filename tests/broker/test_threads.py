@@ -18,7 +18,7 @@ from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.hanging_disk import HangingDisk
+from odradek.tests.support.disks.ruled_disk import HangingDisk
 from odradek.tests.support.fakes.clock import FakeClock
 
 # More than any kind of work has threads.
@@ -176,7 +176,7 @@ async def look_up(raw: Raw, index: int) -> Any:
     return response.topics[0].partitions[0]
 
 
-@pytest.mark.parametrize("kinds", [{"fsync"}, {"read"}, {"replace"}], ids=lambda kinds: next(iter(kinds)))
+@pytest.mark.parametrize("kinds", [{"fsync"}, {"read"}, {"rename"}], ids=lambda kinds: next(iter(kinds)))
 async def test_a_disk_that_hangs_delays_nothing_else(config: BrokerConfig, dirs: list[Path], kinds: set[str]) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs)))
     disk = HangingDisk()
@@ -189,7 +189,7 @@ async def test_a_disk_that_hangs_delays_nothing_else(config: BrokerConfig, dirs:
         assert len(hung) >= Work.FSYNC.threads
         disk.hang(dirs[1], kinds=kinds)
         held: asyncio.Future[list[Any]] | None = None
-        if kinds == {"replace"}:
+        if kinds == {"rename"}:
             for _ in range(10):
                 broker.services.background.checkpoints.write_in_background()
             await until_waiting(disk, 1)
@@ -200,7 +200,7 @@ async def test_a_disk_that_hangs_delays_nothing_else(config: BrokerConfig, dirs:
         # In the other directory everything goes on, and in this one what needs no operation that hangs.
         for ask in (produce, fetch, look_up):
             assert {each.error_code for each in await on_connections(broker, ask, sound)} == {0}
-        for ask in {"fsync": [fetch, look_up], "read": [produce], "replace": [produce, fetch, look_up]}[min(kinds)]:
+        for ask in {"fsync": [fetch, look_up], "read": [produce], "rename": [produce, fetch, look_up]}[min(kinds)]:
             assert (await ask(raw, hung[0])).error_code == 0
         assert disk.waiting
         disk.free()

@@ -10,26 +10,18 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.crc import crc32c
 from odradek.storage.errors import CorruptBatch, DiskError
-from odradek.storage.files import Disk, File
+from odradek.storage.files import Disk
 from odradek.storage.journal import JournalEnd
 from odradek.storage.known_logs import KAFKAS_MARKER, CleanStop, KnownLog, decode, encode
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.disks.ruled_disk import RuledDisk, allow, refusal
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=150)
 BATCHES = 12
 KNOWN = KnownLog({"0.log": [5, 6]}, 7, 8, 9, [[0, 0], [2, 5]], True)
 STOP = CleanStop({"t-0": KNOWN}, JournalEnd(2, 345))
-
-
-class CountingDisk(Disk):
-    def __init__(self) -> None:
-        self.opened: list[str] = []
-
-    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
-        self.opened.append(path.name)
-        return super().open(path, create=create, writable=writable)
 
 
 def opened(directory: Path, known: KnownLog | None, disk: Disk, config: LogConfig = CONFIG) -> Log:
@@ -86,12 +78,13 @@ def test_the_marker_of_an_earlier_version_knows_no_end_of_the_journal() -> None:
 
 def test_a_known_log_is_there_without_an_open_file_and_goes_on(tmp_path: Path) -> None:
     data, known = written(tmp_path)
-    disk = CountingDisk()
+    asked: list[str] = []
+    disk = RuledDisk(lambda _, path: asked.append(path.name))
     log = opened(tmp_path, known, disk)
-    assert disk.opened == []
+    assert asked == []
     assert (log.log_end_offset, log.recovery_point, log.epochs.latest) == (BATCHES, BATCHES, 2)
     log.close()
-    assert disk.opened == [], "nothing has changed that a stop would have to write"
+    assert asked == [], "nothing has changed that a stop would have to write"
     assert log.known() == known
     log = opened(tmp_path, known, disk)
     assert read_all(log) == data
@@ -106,9 +99,9 @@ def test_a_known_log_is_there_without_an_open_file_and_goes_on(tmp_path: Path) -
 
 def test_the_producers_of_a_known_log_are_known(tmp_path: Path) -> None:
     _, known = written(tmp_path, producer_id=7)
-    disk = CountingDisk()
-    log = opened(tmp_path, known, disk)
-    assert [name.rpartition(".")[2] for name in disk.opened] == ["snapshot"]
+    asked: set[str] = set()
+    log = opened(tmp_path, known, RuledDisk(lambda _, path: asked.add(path.suffix)))
+    assert asked == {".snapshot"}
     plain = opened(tmp_path, None, Disk())
     assert dict(log.producers.items()) == dict(plain.producers.items())
 
@@ -163,19 +156,14 @@ def test_where_the_end_cannot_be_read_any_more_the_log_goes_on_in_a_new_segment(
 def test_a_log_that_lacks_descriptors_at_its_first_append_takes_the_next(tmp_path: Path) -> None:
     data, known = written(tmp_path)
 
-    class Full(Disk):
-        is_full = True
+    def refuse(operation: str, path: Path) -> None:
+        raise refusal(operation, path, errno.EMFILE)
 
-        def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
-            if self.is_full:
-                raise DiskError("open", path, OSError(errno.EMFILE, "no descriptor is left"))
-            return super().open(path, create=create, writable=writable)
-
-    disk = Full()
+    disk = RuledDisk(refuse)
     log = opened(tmp_path, known, disk)
     more = batch(BATCHES, leader_epoch=2)
-    with pytest.raises(DiskError, match="no descriptor"):
+    with pytest.raises(DiskError, match="Too many open files"):
         append(log, more)
-    disk.is_full = False
+    disk.rule = allow
     append(log, more)
     assert read_all(log) == data + more

@@ -11,7 +11,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members
-from odradek.tests.support.disks.full_disk import FullDisk, is_journal
+from odradek.tests.support.disks.ruled_disk import FullDisk, is_journal
 from odradek.tests.support.waiting import until
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,25 +10,12 @@ import pytest
 from odradek.broker import Broker
 from odradek.broker.cluster.znodes import LOG_DIR_EVENT_PREFIX, LOG_DIR_EVENTS, encode_log_dir_event
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.errors import DiskError
-from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.disks.ruled_disk import FullDisk
 from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Create, children, write
-
-
-class DyingDisk(Disk):
-    """Writes below a path fail from a moment on, as of a device that is gone."""
-
-    def __init__(self) -> None:
-        self.dead: Path | None = None
-
-    def write(self, file: File, data: Buffer, position: int) -> None:
-        if self.dead is not None and self.dead in file.path.parents:
-            raise DiskError("write", file.path, OSError(errno.EIO, os.strerror(errno.EIO)))
-        super().write(file, data, position)
 
 
 def home(folders: list[Path], partition: str) -> Path:
@@ -41,7 +27,7 @@ def home(folders: list[Path], partition: str) -> Path:
 async def test_leaders_move_away_from_a_directory_that_fails(cluster: Members, directories: int) -> None:
     """With one directory the whole broker is without a disk; with two the partitions of the other stay as they are."""
     controller = await cluster.start(1)
-    disk = DyingDisk()
+    disk = FullDisk(number=errno.EIO)
     folders = [cluster.folder / f"disk-{number}" for number in range(directories)]
     config = replace(cluster.config("disk", broker_id=2), log_dirs=tuple(map(str, folders)))
     failing = Broker(config, disk=disk)
@@ -52,7 +38,7 @@ async def test_leaders_move_away_from_a_directory_that_fails(cluster: Members, d
     leader = await cluster.raw(failing)
     for index in (0, 1):
         assert (await leader.produce("t", batch_of(b"x"), partition=index)).error_code == 0
-    disk.dead = home(folders, "t-0")
+    disk.fill(home(folders, "t-0"))
     assert (await leader.produce("t", batch_of(b"y"))).error_code == int(ErrorCode.KAFKA_STORAGE_ERROR)
     await until(lambda: view(controller).leader == 1)
     assert view(controller).isr == (1,) and view(controller).offline == (2,)
@@ -64,7 +50,7 @@ async def test_leaders_move_away_from_a_directory_that_fails(cluster: Members, d
     assert await zookeeper.run(children(LOG_DIR_EVENTS)) == []
     # With the disk well again, a start brings the replica back.
     await failing.stop()
-    disk.dead = None
+    disk.free()
     await failing.start()
     await until(lambda: set(view(controller).isr) == {1, 2})
     assert view(controller).offline == ()

@@ -15,7 +15,7 @@ from odradek.broker.log_dirs.checkpoint_writer import CheckpointWriter
 from odradek.broker.log_dirs.log_dirs import Checkpoint
 from odradek.storage.errors import DiskError
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import FullDisk
 from odradek.tests.support.waiting import until
 
 SLOW, FAST = Path("slow"), Path("fast")

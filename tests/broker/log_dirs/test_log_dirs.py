@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -28,23 +27,10 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
-from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.ruled_disk import FullDisk
 
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-class DyingDisk(Disk):
-    """Writes below a path fail from a moment on, as of a device that is gone."""
-
-    def __init__(self) -> None:
-        self.dead: Path | None = None
-        self.number = errno.EIO
-
-    def write(self, file: File, data: Buffer, position: int) -> None:
-        if self.dead is not None and self.dead in file.path.parents:
-            raise DiskError("write", file.path, OSError(self.number, os.strerror(self.number)))
-        super().write(file, data, position)
 
 
 @pytest.fixture
@@ -164,12 +150,13 @@ async def test_log_dirs_are_described(config: BrokerConfig, dirs: list[Path], ve
 
 
 async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dirs: list[Path]) -> None:
-    disk = DyingDisk()
+    disk = FullDisk(number=errno.EIO)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 6)
         for index in range(6):
             assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == 0
-        dead = disk.dead = home(dirs, "t-1")
+        dead = home(dirs, "t-1")
+        disk.fill(dead)
         gone = {int(each.name[2:]) for each in dead.glob("t-*")}
         assert len(gone) == 2
         # The first to be written to finds it out; it is everybody's then.
@@ -283,29 +270,28 @@ async def test_another_clusters_directory_stops_the_start(config: BrokerConfig, 
 async def test_a_full_disk_refuses_writes_serves_reads_and_works_again_when_there_is_room(
     config: BrokerConfig, dirs: list[Path]
 ) -> None:
-    disk = DyingDisk()
-    disk.number = errno.ENOSPC
+    disk = FullDisk()
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t")
         await raw.produce("t", batch_of(b"kept"))
-        disk.dead = home(dirs, "t-0") / "t-0"
+        disk.fill(home(dirs, "t-0") / "t-0")
         assert (await raw.produce("t", batch_of(b"x"))).error_code == OFFLINE
         assert b"kept" in bytes((await raw.fetch("t", 0)).records)
         await check_metadata(raw, set())
-        disk.dead = None
+        disk.free()
         assert (await raw.produce("t", batch_of(b"room"))).base_offset == 1
         assert b"room" in bytes((await raw.fetch("t", 1)).records)
 
 
 async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
-    disk = DyingDisk()
+    disk = FullDisk(number=errno.EIO)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 2)
         for index in range(2):
-            disk.dead = home(dirs, f"t-{index}")
+            disk.fill(home(dirs, f"t-{index}"))
             assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == OFFLINE
-        disk.dead = None
+        disk.free()
         for attempt in range(2):
             assert (await raw.create_topic("u", 3)).error_code == OFFLINE, attempt
             growth = CreatePartitionsRequest([CreatePartitionsTopic("t", 4, None)], timeout_ms=1000)
@@ -327,7 +313,7 @@ async def test_directories_that_die_while_a_topic_is_created_take_no_waiter_alon
     config: BrokerConfig, dirs: list[Path], left: int
 ) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
-    disk = DyingDisk()
+    disk = FullDisk(number=errno.EIO)
     async with Broker(config, disk=disk) as broker:
         creation = broker.topics.begin("u", 100, {})
         waiters = [asyncio.ensure_future(creation.wait()) for _ in range(2)]
@@ -354,10 +340,11 @@ async def test_directories_that_die_while_a_topic_is_created_take_no_waiter_alon
 async def test_a_directory_that_cannot_take_a_new_partition_is_offline_and_the_next_topic_goes_elsewhere(
     config: BrokerConfig, dirs: list[Path]
 ) -> None:
-    disk = DyingDisk()
+    disk = FullDisk(number=errno.EIO)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 6)
-        dead = disk.dead = home(dirs, "t-1")
+        dead = home(dirs, "t-1")
+        disk.fill(dead)
         assert (await raw.create_topic("u", 3)).error_code == OFFLINE
         assert [each.path for each in broker.services.log_dirs.online] == [each for each in dirs if each != dead]
         assert (await raw.create_topic("u", 4)).error_code == 0

@@ -10,7 +10,7 @@ from odradek.storage.checkpoints import CLEANER_OFFSET, LOG_START, RECOVERY_POIN
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch
-from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import FullDisk
 
 KEY = ("t", 0)
 

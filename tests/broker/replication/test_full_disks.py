@@ -16,7 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import StorageError
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
-from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import FullDisk
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.waiting import until
 

@@ -10,7 +10,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster, State
-from odradek.tests.support.disks.full_disk import FullDisk, is_journal
+from odradek.tests.support.disks.ruled_disk import FullDisk, is_journal
 from odradek.tests.support.waiting import until
 
 NO_ROOM = int(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -13,7 +13,7 @@ from odradek.storage import checkpoints
 from odradek.storage.log_view import LogView
 from odradek.tests.broker.replication.test_leader_changes import agree, produce
 from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of
-from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import FullDisk
 from odradek.tests.support.waiting import until
 
 

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import gc
 import logging
-import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -40,10 +39,10 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.storage import checkpoints
-from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.ruled_disk import FullDisk, refusal
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.waiting import until
 
@@ -70,14 +69,14 @@ class SlowDisk(Disk):
             assert self.gate.wait(WAIT_S)
             self.waiting.discard(partition)
             if partition in self.broken:
-                raise DiskError("fsync", file.path, OSError(errno.EIO, os.strerror(errno.EIO)))
+                raise refusal("fsync", file.path, errno.EIO)
             self.synced.append(partition)
         super().fsync(file)
 
     def write(self, file: File, data: Buffer, position: int) -> None:
         if self.full and file.path.name.endswith(self.full_of):
             super().write(file, memoryview(data)[:10], position)
-            raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            raise refusal("write", file.path, errno.ENOSPC)
         super().write(file, data, position)
 
 
@@ -364,24 +363,16 @@ async def test_offsets_that_cannot_be_written_are_not_committed(
 async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes(
     config: BrokerConfig, tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Full(Disk):
-        full = False
-
-        def write(self, file: File, data: Buffer, position: int) -> None:
-            if self.full and "checkpoint" in file.path.name:
-                raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-            super().write(file, data, position)
-
-    disk = Full()
+    full = FullDisk()
     config = replace(config, log_flush_offset_checkpoint_interval_ms=1000)
-    async with Broker(config, disk=disk, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+    async with Broker(config, disk=full, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", flush_messages="1")
         await raw.produce("t", batch_of(b"x", b"y"))
-        disk.full = True
+        full.is_full = lambda path: "checkpoint" in path.name
         clock.advance(1000)
         broker.timers.fire_due()
         await until(lambda: bool(errors(caplog)))
-        disk.full = False
+        full.free()
         clock.advance(1000)
         broker.timers.fire_due()
         await until(lambda: not broker.services.background.work.running)

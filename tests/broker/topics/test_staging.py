@@ -14,7 +14,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import TimestampType, decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.hanging_disk import HangingDisk
+from odradek.tests.support.disks.ruled_disk import HangingDisk
 
 LARGE = batch_of(b"x" * 5000)
 OUT_OF_ORDER = batch_of(b"x" * 5000, producer_id=1, producer_epoch=0, base_sequence=7)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.storage.errors import CorruptBatch, DamagedFile, DiskError
-from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.segment_indexes import OffsetIndex, TimeIndex
 from odradek.storage.segments.sparse_index import BLOCK_ENTRIES, PENDING_BYTES
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.disks.ruled_disk import RuledDisk
 
 BASE = 1_000_000_000_000
 LOG_SIZE = 2**31 - 1
@@ -200,17 +200,16 @@ def test_an_offset_too_large_for_an_index_is_damage_when_the_index_is_built_agai
 def test_a_start_opens_an_index_once_and_keeps_no_file_open(tmp_path: Path) -> None:
     opened: list[str] = []
 
-    class CountingDisk(Disk):
-        def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
+    def note(operation: str, path: Path) -> None:
+        if operation == "open":
             opened.append(path.name)
-            return super().open(path, create=create, writable=writable)
 
     path = tmp_path / "x.timeindex"
     index = TimeIndex.create(path, 0)
     for number in range(2 * BLOCK_ENTRIES):
         index.maybe_append(number, number)
     index.write()
-    loaded = TimeIndex.load(path, 0, LOG_SIZE, CountingDisk())
+    loaded = TimeIndex.load(path, 0, LOG_SIZE, RuledDisk(note))
     assert loaded.last_entry() == (2 * BLOCK_ENTRIES - 1, 2 * BLOCK_ENTRIES - 1)
     assert opened == [path.name]
     assert loaded._file is None

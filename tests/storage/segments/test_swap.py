@@ -18,6 +18,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.ruled_disk import RuledDisk, refusal
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
 LARGE = LogConfig(segment_bytes=5000, index_interval_bytes=100, segment_ms=2**60)
@@ -197,19 +198,17 @@ def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, co
     assert failed > 8
 
 
-class LosingDisk(Disk):
-    """A full directory, from which somebody removes what has retired."""
-
-    def link(self, source: Path, target: Path) -> None:
-        for path in target.parent.glob("*.deleted"):
-            self.unlink(path)
-        if target.suffix == ".log":
-            raise DiskError("link", target, OSError(errno.ENOSPC, "no room"))
-        super().link(source, target)
+def lose(operation: str, path: Path) -> None:
+    """Have a directory be full, and somebody remove from it what has retired."""
+    if operation == "link":
+        for each in path.parent.glob("*.deleted"):
+            each.unlink()
+        if path.suffix == ".log":
+            raise refusal(operation, path, errno.ENOSPC)
 
 
 def test_a_start_completes_a_swap_that_has_lost_what_it_was_made_from(tmp_path: Path) -> None:
-    disk = LosingDisk()
+    disk = RuledDisk(lose)
     log = filled(tmp_path / "log", disk)
     expected = state(log)
     with pytest.raises(TornSwap):
