@@ -19,16 +19,6 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients.raw import Raw, batch_of
 
@@ -120,7 +110,7 @@ async def test_after_kill_9_it_knows_all_that_it_answered(process: BrokerProcess
         topic_id = (await raw.create_topic("t", flush_ms="7")).topic_id
         for at in range(100):
             assert (await raw.produce("t", batch_of(b"%d" % at))).base_offset == at
-        await commit(raw, 55)
+        assert await raw.commit(55) == 0
         producer_id = (await init(raw)).producer_id
         first = await metadata(raw)
     process.kill()
@@ -131,7 +121,7 @@ async def test_after_kill_9_it_knows_all_that_it_answered(process: BrokerProcess
         assert again.topics[0].topic_id == topic_id
         assert again.topics[0].partitions[0].leader_epoch == first.topics[0].partitions[0].leader_epoch + 1
         assert (await raw.fetch("t", 0)).high_watermark == 100
-        assert await committed(raw) == 55
+        assert (await raw.committed()).committed_offset == 55
         assert (await init(raw)).producer_id > producer_id
         assert (await raw.produce("t", batch_of(b"x"))).base_offset == 100
 
@@ -194,16 +184,3 @@ async def metadata(raw: Raw) -> Any:
 
 async def init(raw: Raw) -> Any:
     return await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 60_000, -1, -1))
-
-
-async def commit(raw: Raw, offset: int) -> None:
-    partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata="")]
-    topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
-    answer = await raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("g", -1, "", topics=topics))
-    assert answer.topics[0].partitions[0].error_code == 0
-
-
-async def committed(raw: Raw) -> int:
-    topics = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
-    return (await raw.ask(ApiKey.OFFSET_FETCH, 8, request)).groups[0].topics[0].partitions[0].committed_offset

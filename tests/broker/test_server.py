@@ -20,16 +20,6 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from odradek.storage import checkpoints
 from odradek.storage.files import Disk
 from odradek.tests.support.brokers.connections import acceptor, connections
@@ -364,7 +354,7 @@ class TestRestart:
             cluster_id = broker.cluster_id
             created = await raw.create_topic("t", partitions=3, flush_ms="7")
             await raw.produce("t", batch_of(b"x", b"y"), partition=2)
-            await self.commit(raw, 1)
+            assert await raw.commit(1) == 0
             producer_id = (await self.init(raw)).producer_id
         async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
             assert broker.cluster_id == cluster_id
@@ -373,7 +363,7 @@ class TestRestart:
             assert (topic.id, topic.record.configs) == (created.topic_id, {"flush.ms": "7"})
             assert [each.high_watermark for each in topic.partitions] == [0, 0, 2]
             assert [each.leader_epoch for each in topic.partitions] == [0, 0, 0]
-            assert await self.committed(raw) == 1
+            assert (await raw.committed()).committed_offset == 1
             assert (await self.init(raw)).producer_id > producer_id
 
     async def test_of_the_same_object(self, config: BrokerConfig) -> None:
@@ -394,18 +384,6 @@ class TestRestart:
                 await raw.produce("t", batch)
         async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
             assert [(await raw.produce("t", batch)).base_offset for batch in batches] == [0, 1, 2, 3]
-
-    async def commit(self, raw: Raw, offset: int) -> None:
-        partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata="")]
-        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
-        answer = await raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("g", -1, "", topics=topics))
-        assert answer.topics[0].partitions[0].error_code == 0
-
-    async def committed(self, raw: Raw) -> int:
-        topics = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
-        answer = await raw.ask(ApiKey.OFFSET_FETCH, 8, request)
-        return answer.groups[0].topics[0].partitions[0].committed_offset
 
     async def init(self, raw: Raw) -> Any:
         request = InitProducerIdRequest(None, 60_000, -1, -1)

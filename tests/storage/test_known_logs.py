@@ -16,7 +16,7 @@ from odradek.storage.known_logs import KAFKAS_MARKER, CleanStop, KnownLog, decod
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.disks.disk import FaultyDisk
-from odradek.tests.support.disks.ruled_disk import RuledDisk, allow, refusal
+from odradek.tests.support.disks.ruled_disk import RuledDisk, allow, disk_error
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=150)
 BATCHES = 12
@@ -157,7 +157,7 @@ def test_a_log_that_lacks_descriptors_at_its_first_append_takes_the_next(tmp_pat
     data, known = written(tmp_path)
 
     def refuse(operation: str, path: Path) -> None:
-        raise refusal(operation, path, errno.EMFILE)
+        raise disk_error(operation, path, errno.EMFILE)
 
     disk = RuledDisk(refuse)
     log = opened(tmp_path, known, disk)

@@ -15,22 +15,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 )
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.fakes.clock import FakeClock
 
@@ -63,16 +48,10 @@ class World:
         assert (await self.raw.create_topic("t")).error_code == 0
 
     async def commit(self, group: str = "g", metadata: str = "") -> int:
-        partitions = [OffsetCommitRequestPartition(0, 5, committed_metadata=metadata)]
-        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
-        answer = await self.raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group, -1, "", topics=topics))
-        return answer.topics[0].partitions[0].error_code
+        return await self.raw.commit(5, group=group, metadata=metadata)
 
     async def committed(self) -> int:
-        topics = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)])
-        answer = await self.raw.ask(ApiKey.OFFSET_FETCH, 8, request)
-        return answer.groups[0].topics[0].partitions[0].committed_offset
+        return (await self.raw.committed()).committed_offset
 
     async def join(self, session_timeout_ms: int = 10_000) -> int:
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
@@ -94,9 +73,7 @@ class World:
 
     async def configure_group(self, name: str, value: int) -> int:
         """Give group g a config."""
-        resource = AlterConfigsResource(32, "g", [AlterableConfig(name, 0, str(value))])
-        request = IncrementalAlterConfigsRequest([resource])
-        return (await self.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code
+        return await self.raw.configure(32, "g", **{name: str(value)})
 
     async def find_transactions(self) -> None:
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("x", 1))

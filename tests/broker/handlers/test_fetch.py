@@ -13,11 +13,6 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import read_header
@@ -325,8 +320,7 @@ async def test_a_session_that_was_told_all_is_told_what_comes_then(broker: Broke
     assert set(await session.fetch({0: 2, 1: 2, 2: 2})) == {0, 1, 2}
     for _ in range(3):
         assert await session.fetch({}) == {}
-    deleted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])
-    await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([deleted], 1000))
+    await raw.delete_records("t", 1)
     assert {at: each.log_start_offset for at, each in (await session.fetch({})).items()} == {0: 1}  # type: ignore[attr-defined]
     assert await session.fetch({}) == {}
     # What is too little to be told now is told later.

@@ -10,11 +10,6 @@ from odradek.broker import Broker
 from odradek.broker.handlers import fetch
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -50,8 +45,7 @@ class History:
         await self.raw.produce(self.name, batch_of(b"x", b"y"), self.chance.randrange(PARTITIONS))
 
     async def delete_records(self) -> None:
-        asked = DeleteRecordsTopic(self.name, [DeleteRecordsPartition(self.chance.randrange(PARTITIONS), -1)])
-        await self.raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([asked], 1000))
+        await self.raw.delete_records(self.name, -1, self.chance.randrange(PARTITIONS))
 
     async def create_again(self) -> None:
         if self.chance.random() < 0.2:

@@ -8,11 +8,6 @@ import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records.compression import Compression
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -148,9 +143,7 @@ async def test_a_record_that_grows_too_much_is_neither_taken_nor_passed_over(raw
     values = b"a", bytes(5000), b"b"
     squeezed = batch_of(*values, timestamp_ms=START_MS, compression=codec)
     assert (await raw.produce("small", squeezed)).error_code == 0
-    limit = AlterableConfig("max.decompressed.message.bytes", 0, "1000")
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(2, "small", [limit])])
-    assert (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code == 0
+    assert await raw.configure(2, "small", max_decompressed_message_bytes="1000") == 0
     refused = await raw.produce("small", squeezed)
     assert (refused.error_code, refused.record_errors) == (ErrorCode.INVALID_RECORD, [])
     # What comes before it is found.

@@ -11,14 +11,7 @@ from odradek.broker import BrokerConfig
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_fetch
 from odradek.broker.share_partitions.sessions import FINAL_EPOCH
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from odradek.protocol.records import batch
 from odradek.protocol.records.compression import Compression
 from odradek.tests.support.clients.raw import batch_of
@@ -411,8 +404,7 @@ async def test_records_below_the_start_of_the_log_are_passed_over(world: ShareWo
         await world.raw.produce("t", batch_of(b"a"))
     ann = await world.member("ann", 0)
     assert await world.gets(ann, max_records=2) == [(0, 1, 1)]
-    request = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])], 1000)
-    assert (await world.raw.ask(ApiKey.DELETE_RECORDS, 2, request)).topics[0].partitions[0].error_code == 0
+    assert (await world.raw.delete_records("t", 3)).error_code == 0
     assert await world.gets(ann) == [(3, 4, 1)]
     assert data_of(await ann.acknowledge(0, (0, 1, (ACCEPT,)), (3, 4, (ACCEPT,)))).error_code == 0
     assert world.state().start_offset == 3
@@ -458,9 +450,7 @@ async def test_a_group_does_not_begin_behind_a_record_that_grows_too_much(
 ) -> None:
     squeezed = batch_of(bytes(5000), timestamp_ms=world.clock.now_ms(), compression=Compression.GZIP)
     await world.raw.produce("t", squeezed)
-    limit = AlterableConfig("max.decompressed.message.bytes", 0, "1000")
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(2, "t", [limit])])
-    await world.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    await world.raw.configure(2, "t", max_decompressed_message_bytes="1000")
     world.begins_at(0, -1)
     world.broker.services.metadata.group_configs["g"] = {"share.auto.offset.reset": "by_duration:PT1S"}
     ann = ShareMember(world.raw, GROUP, "ann", world.topic_id)

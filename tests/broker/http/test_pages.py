@@ -14,11 +14,6 @@ from odradek.broker.http.pages import PAGES
 from odradek.broker.metrics.table import METRICS
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from odradek.storage.files import Disk
 from odradek.tests.support.brokers.http import get
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -38,13 +33,6 @@ async def _scrape(broker: Broker, path: str = "/metrics") -> Samples:
             assert key not in found, key
             found[key] = sample.value
     return found
-
-
-async def _commit(raw: Raw, group: str, topic: str, offset: int) -> None:
-    partitions = [OffsetCommitRequestPartition(0, committed_offset=offset)]
-    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)])
-    response = await raw.ask(ApiKey.OFFSET_COMMIT, 8, request)
-    assert response.topics[0].partitions[0].error_code == 0
 
 
 async def test_a_broker_without_http_listener_listens_on_no_more_ports(config: BrokerConfig) -> None:
@@ -90,7 +78,7 @@ async def test_a_broker_that_is_not_ready_gives_reasons(broker: Broker) -> None:
 async def test_every_sample_is_of_the_table_and_every_label_too(broker: Broker, raw: Raw, path: str) -> None:
     await raw.create_topic("t")
     await raw.produce("t", batch_of(b"a"))
-    await _commit(raw, 'odd "group"\n\\', "t", 0)
+    assert await raw.commit(0, "t", 'odd "group"\n\\') == 0
     for name, labels in await _scrape(broker, path):
         plain = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
         metric = METRICS.get(name) or METRICS[plain]
@@ -111,7 +99,7 @@ async def test_traffic_and_lag_are_told(broker: Broker, raw: Raw) -> None:
     batch = batch_of(b"a", b"b", timestamp_ms=now_ms - 500_000)
     for _ in range(2):
         await raw.produce("t", batch)
-    await _commit(raw, "g", "t", 1)
+    assert await raw.commit(1, "t", "g") == 0
     found = await _scrape(broker)
     topic, group = (("topic", "t"),), (("group", "g"),)
     assert found["odradek_topic_records_in_total", topic] == 4
@@ -131,7 +119,7 @@ async def test_traffic_and_lag_are_told(broker: Broker, raw: Raw) -> None:
 async def test_a_group_that_has_read_all_has_no_lag(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t")
     await raw.produce("t", batch_of(b"a"))
-    await _commit(raw, "g", "t", 1)
+    assert await raw.commit(1, "t", "g") == 0
     found = await _scrape(broker)
     group = (("group", "g"),)
     assert [found[f"odradek_group_{name}", group] for name in ("lag_records", "lag_seconds", "lost_records")] == [0] * 3
@@ -140,7 +128,7 @@ async def test_a_group_that_has_read_all_has_no_lag(broker: Broker, raw: Raw) ->
 async def test_records_that_went_before_a_group_read_them_are_lost(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t")
     await raw.produce("t", batch_of(b"a", b"b", b"c"))
-    await _commit(raw, "g", "t", 1)
+    assert await raw.commit(1, "t", "g") == 0
     topic = broker.topics.get("t")
     assert topic is not None
     topic.partitions[0].log.advance_log_start(3)
@@ -155,7 +143,7 @@ async def test_topics_and_groups_beyond_the_bounds_are_summed(config: BrokerConf
             await raw.create_topic(name)
             await raw.produce(name, batch_of(b"x"))
         for name in ("a", "b", "(all others)", "x" * 300):
-            await _commit(raw, name, "a", 0)
+            assert await raw.commit(0, "a", name) == 0
         found = await _scrape(broker)
     topics = {key[1][0][1]: value for key, value in found.items() if key[0] == "odradek_topic_records_in_total"}
     assert topics == {"__consumer_offsets": 0, "(all others)": 3}
@@ -171,7 +159,7 @@ async def test_look_ups_of_lag_in_seconds_are_bounded_and_each_has_its_turn(
     await raw.create_topic("t")
     await raw.produce("t", batch_of(b"a"))
     for group in ("a", "b"):
-        await _commit(raw, group, "t", 0)
+        assert await raw.commit(0, "t", group) == 0
     seconds = [
         {key[1][0][1] for key in await _scrape(broker) if key[0] == "odradek_group_lag_seconds"} for _ in range(2)
     ]

@@ -102,8 +102,7 @@ async def test_a_restart_finds_all_partitions_in_their_directories(config: Broke
         await raw.create_topic("t", 6)
         for index in range(6):
             await raw.produce("t", batch_of(b"%d" % index), partition=index)
-        wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(4, -1)])
-        await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([wanted], 1000))
+        await raw.delete_records("t", -1, partition=4)
         before = {each.log.directory for each in broker.topics.partitions()}
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         assert {each.log.directory for each in broker.topics.partitions()} == before

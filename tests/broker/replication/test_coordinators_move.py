@@ -17,11 +17,6 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -59,9 +54,8 @@ async def lead_internal(cluster: HandCluster, topic: str, leader: int) -> None:
 
 
 async def commit(cluster: HandCluster, node: int, offset: int) -> int:
-    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])
-    answer = await ask(cluster, node, ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("g", -1, "", topics=[topic]))
-    return answer.topics[0].partitions[0].error_code
+    async with await cluster.connect(node) as raw:
+        return await raw.commit(offset)
 
 
 async def committed(cluster: HandCluster, node: int) -> tuple[int, int]:

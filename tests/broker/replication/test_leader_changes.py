@@ -15,11 +15,6 @@ from odradek.broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from odradek.broker.topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.storage.errors import StorageError
 from odradek.tests.support.clients.raw import batch_of
@@ -308,9 +303,7 @@ async def test_a_follower_that_is_behind_the_leaders_first_record_starts_over(cl
 async def delete_records(cluster: HandCluster, node: int, offset: int, timeout_ms: int = 20_000) -> tuple[int, int]:
     """Error code and low watermark."""
     async with await cluster.connect(node) as raw:
-        topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])
-        answer = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([topic], timeout_ms))
-        found = answer.topics[0].partitions[0]
+        found = await raw.delete_records("t", offset, timeout_ms=timeout_ms)
         return found.error_code, found.low_watermark
 
 

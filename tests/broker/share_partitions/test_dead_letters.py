@@ -19,17 +19,12 @@ from odradek.broker.share_partitions import dead_letter_records, dead_letter_top
 from odradek.broker.share_partitions.machine import DeadLetters
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.records.batch import HEADER_SIZE, encode_batch, read_header, with_body
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.http import get
-from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, data_of
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
 from odradek.tests.support.security.principals import allow, secured
@@ -41,17 +36,11 @@ REJECTED, TOO_OFTEN = dead_letter_records.REJECTED, dead_letter_records.TOO_OFTE
 FLAG = "errors.deadletterqueue.group.enable"
 
 
-async def configure(raw: Raw, kind: int, name: str, **configs: str) -> int:
-    wanted = [AlterableConfig(each.replace("_", "."), 0, value) for each, value in configs.items()]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, wanted)])
-    return (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code
-
-
 async def with_queue(world: ShareWorld, partitions: int = 1, topic: str = "dlq.g", **configs: str) -> None:
     """Give the group a topic of dead letters."""
     made = await world.raw.create_topic(topic, partitions, **{FLAG: "true", **configs})
     assert made.error_code == 0
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: topic}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: topic}) == 0
 
 
 def written(world: ShareWorld, topic: str = "dlq.g", partition: int = 0) -> list[Record]:
@@ -112,7 +101,7 @@ async def test_a_dead_letter_says_where_it_comes_from_and_has_nothing_of_its_rec
 
 async def test_which_records_become_dead_letters(world: ShareWorld) -> None:
     await with_queue(world)
-    assert await configure(world.raw, GROUPS, GROUP, **{"share.delivery.count.limit": "2"}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{"share.delivery.count.limit": "2"}) == 0
     ann = await world.member("ann", 0)
     await world.gets(ann)
     await ann.acknowledge(0, (0, 3, (ACCEPT, REJECT, RELEASE, GAP)), (4, 5, (RELEASE,)), (6, 9, (ACCEPT,)))
@@ -146,7 +135,7 @@ async def test_key_and_value_are_copied_where_the_group_says_so(
     world: ShareWorld, copies: str, content: tuple[bytes | None, bytes | None]
 ) -> None:
     await with_queue(world)
-    assert await configure(world.raw, GROUPS, GROUP, **{"errors.deadletterqueue.copy.record.enable": copies}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{"errors.deadletterqueue.copy.record.enable": copies}) == 0
     batch = encode_batch([Record(-1, 5, b"k", b"x", (("h", b"1"),))], compression=Compression.GZIP)
     await world.raw.produce("t", batch)
     world.begins_at(0, 10)
@@ -159,7 +148,7 @@ async def test_what_the_log_has_no_more_or_what_is_too_large_has_headers_alone(
     world: ShareWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await with_queue(world, **{"max.message.bytes": "400"})
-    assert await configure(world.raw, GROUPS, GROUP, **{"errors.deadletterqueue.copy.record.enable": "true"}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{"errors.deadletterqueue.copy.record.enable": "true"}) == 0
     # A window has one batch.
     monkeypatch.setattr(dead_letter_records, "WINDOW_BYTES", 1)
     await world.raw.produce("t", batch_of(b"y" * 500))
@@ -270,7 +259,7 @@ async def test_metrics_tell_what_is_held_and_what_is_dead_and_why(
         await with_queue(world)
         world.begins_at(0, 0, StateBatch(0, 0, 3, 5))
         await reject(world, 3, 4)
-        await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.missing"})
+        await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.missing"})
         await reject(world, 5)
         address = world.broker.http_address
         assert address is not None
@@ -306,7 +295,7 @@ async def test_a_topic_that_may_not_be_used_costs_the_dead_letters_and_one_line(
 ) -> None:
     if topic != "dlq.missing":
         await world.raw.create_topic(topic, **{FLAG: flag})
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: topic}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: topic}) == 0
     await reject(world, 0, 1, 2)
     (line,) = errors(caplog)
     assert why in line and "3 records of t-0, offsets 0 to 2" in line
@@ -315,15 +304,15 @@ async def test_a_topic_that_may_not_be_used_costs_the_dead_letters_and_one_line(
 
 async def test_any_name_will_do_where_the_prefix_is_empty(world: ShareWorld) -> None:
     await with_queue(world, topic="other")
-    assert await configure(world.raw, BROKER, "", **{"errors.deadletterqueue.topic.name.prefix": ""}) == 0
+    assert await world.raw.configure(BROKER, "", **{"errors.deadletterqueue.topic.name.prefix": ""}) == 0
     await reject(world, 0)
     assert len(written(world, "other")) == 1
 
 
 async def test_the_topic_is_created_with_the_first_dead_letter(world: ShareWorld) -> None:
     auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-    assert await configure(world.raw, BROKER, "", **auto) == 0
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+    assert await world.raw.configure(BROKER, "", **auto) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
     await reject(world, 0, 5)
     topic = world.broker.topics.get("dlq.new")
     assert topic is not None
@@ -333,11 +322,11 @@ async def test_the_topic_is_created_with_the_first_dead_letter(world: ShareWorld
 
 @pytest.mark.parametrize("name", ["", "dlq.g", "a b", "." * 250, "x"])
 async def test_a_group_may_name_any_topic(world: ShareWorld, name: str) -> None:
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: name}) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: name}) == 0
 
 
 async def test_but_no_internal_one(world: ShareWorld) -> None:
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: "__x"}) == ErrorCode.INVALID_CONFIG
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "__x"}) == ErrorCode.INVALID_CONFIG
 
 
 # -- Errors of the write
@@ -356,8 +345,8 @@ async def test_a_controller_that_changes_costs_no_dead_letter(
 
     monkeypatch.setattr(dead_letter_topics.OwnWire, "create", moved)
     auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-    assert await configure(world.raw, BROKER, "", **auto) == 0
-    assert await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+    assert await world.raw.configure(BROKER, "", **auto) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
     await reject(world, 0)
     assert (tries, errors(caplog), len(written(world, "dlq.new"))) == (["dlq.new"] * 2, [], 1)
 
@@ -557,8 +546,8 @@ async def test_the_broker_needs_rights_of_its_own(
         assert told(written(world), "offset") == [("1",)]
 
         auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-        assert await configure(world.raw, BROKER, "", **auto) == 0
-        assert await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+        assert await world.raw.configure(BROKER, "", **auto) == 0
+        assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
         await reject(world, 2)
         assert "TOPIC_AUTHORIZATION_FAILED" in errors(caplog)[1] and broker.topics.get("dlq.new") is None
         allow(broker, "broker", Operation.CREATE, ResourceType.TOPIC, "dlq.new")

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records import batch
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -49,9 +48,7 @@ async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker
 
 async def delete(raw: Raw, offset: int) -> int:
     """Where the partition begins then."""
-    topics = [DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])]
-    answer = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics, 1000))
-    result = answer.topics[0].partitions[0]
+    result = await raw.delete_records("t", offset)
     assert result.error_code == 0
     return result.low_watermark
 

@@ -22,11 +22,6 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -42,7 +37,7 @@ from odradek.storage import checkpoints
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.ruled_disk import FullDisk, refusal
+from odradek.tests.support.disks.ruled_disk import FullDisk, disk_error
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.waiting import until
 
@@ -69,14 +64,14 @@ class SlowDisk(Disk):
             assert self.gate.wait(WAIT_S)
             self.waiting.discard(partition)
             if partition in self.broken:
-                raise refusal("fsync", file.path, errno.EIO)
+                raise disk_error("fsync", file.path, errno.EIO)
             self.synced.append(partition)
         super().fsync(file)
 
     def write(self, file: File, data: Buffer, position: int) -> None:
         if self.full and file.path.name.endswith(self.full_of):
             super().write(file, memoryview(data)[:10], position)
-            raise refusal("write", file.path, errno.ENOSPC)
+            raise disk_error("write", file.path, errno.ENOSPC)
         super().write(file, data, position)
 
 
@@ -341,23 +336,16 @@ async def test_offsets_that_cannot_be_written_are_not_committed(
     config: BrokerConfig, disk: SlowDisk, trouble: str
 ) -> None:
     config = replace(config, offsets_topic_num_partitions=1, log_flush_interval_messages=1)
-    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5, committed_metadata="")])]
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t")
-
-        async def commit(group: str) -> int:
-            request = OffsetCommitRequest(group, -1, "", topics=topics)
-            response = await raw.ask(ApiKey.OFFSET_COMMIT, 8, request)
-            return response.topics[0].partitions[0].error_code
-
-        assert await commit("before") == 0
+        assert await raw.commit(5, group="before") == 0
         disk.full = trouble == "full"
         disk.broken = {"__consumer_offsets-0"} if trouble == "broken" else set()
-        assert await commit("meanwhile") != 0
-        assert await commit("meanwhile") != 0
+        assert await raw.commit(5, group="meanwhile") != 0
+        assert await raw.commit(5, group="meanwhile") != 0
         disk.full = False
         disk.broken = set()
-        assert (await commit("after") == 0) is (trouble == "full")
+        assert (await raw.commit(5, group="after") == 0) is (trouble == "full")
 
 
 async def test_a_checkpoint_that_fails_is_a_line_in_the_log_and_the_next_one_comes(

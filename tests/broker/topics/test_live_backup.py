@@ -24,11 +24,6 @@ from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.topic import Topic
 from odradek.protocol.apis import ApiKey, OwnApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.protocol.records.batch import encode_batch
@@ -125,9 +120,7 @@ class World:
         topic = self.broker.topics.get("third")
         if topic is not None:
             end = topic.partitions[0].log.log_end_offset
-            part = DeleteRecordsPartition(0, self.random.randint(0, end))
-            request = DeleteRecordsRequest([DeleteRecordsTopic("third", [part])], 1_000)
-            await self.raw.ask(ApiKey.DELETE_RECORDS, 2, request)
+            await self.raw.delete_records("third", self.random.randint(0, end))
 
     async def delete(self) -> None:
         topic = self._topic()

@@ -18,7 +18,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
-from odradek.tests.support.disks.ruled_disk import RuledDisk, refusal
+from odradek.tests.support.disks.ruled_disk import RuledDisk, disk_error
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
 LARGE = LogConfig(segment_bytes=5000, index_interval_bytes=100, segment_ms=2**60)
@@ -204,7 +204,7 @@ def lose(operation: str, path: Path) -> None:
         for each in path.parent.glob("*.deleted"):
             each.unlink()
         if path.suffix == ".log":
-            raise refusal(operation, path, errno.ENOSPC)
+            raise disk_error(operation, path, errno.ENOSPC)
 
 
 def test_a_start_completes_a_swap_that_has_lost_what_it_was_made_from(tmp_path: Path) -> None:

@@ -9,8 +9,24 @@ from typing import Any
 from odradek.protocol import frame
 from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -107,6 +123,30 @@ class Raw:
         request = FetchRequest(**options, topics=[FetchTopic(topic, partitions=[wanted])])
         response = await self.ask(ApiKey.FETCH, version, request)
         return response.responses[0].partitions[0]
+
+    async def delete_records(self, topic: str, offset: int, partition: int = 0, timeout_ms: int = 1000) -> Any:
+        """Delete the records below an offset, and return the response of the partition."""
+        topics = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])]
+        response = await self.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics, timeout_ms))
+        return response.topics[0].partitions[0]
+
+    async def commit(self, offset: int, topic: str = "t", group: str = "g", metadata: str = "") -> int:
+        """Commit an offset of partition 0 as no member of a group, and return the error code."""
+        partitions = [OffsetCommitRequestPartition(0, offset, committed_metadata=metadata)]
+        request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)])
+        return (await self.ask(ApiKey.OFFSET_COMMIT, 8, request)).topics[0].partitions[0].error_code
+
+    async def committed(self, topic: str = "t", group: str = "g") -> Any:
+        """Return the response of partition 0."""
+        topics = [OffsetFetchRequestTopics(topic, partition_indexes=[0])]
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+        return (await self.ask(ApiKey.OFFSET_FETCH, 8, request)).groups[0].topics[0].partitions[0]
+
+    async def configure(self, kind: int, name: str, **configs: str) -> int:
+        """Set configs of a resource, with Kafka's names or `_` for `.`, and return the error code."""
+        changes = [AlterableConfig(key.replace("_", "."), 0, value) for key, value in configs.items()]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, changes)])
+        return (await self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code
 
 
 def batch_of(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **rest: Any) -> bytes:

@@ -16,7 +16,7 @@ WAIT_S = 60
 Rule = Callable[[str, Path], object]
 
 
-def refusal(operation: str, path: Path, number: int) -> DiskError:
+def disk_error(operation: str, path: Path, number: int) -> DiskError:
     """Return the error of an operation that fails with this errno."""
     return DiskError(operation, path, OSError(number, os.strerror(number)))
 
@@ -79,7 +79,7 @@ class FullDisk(RuledDisk):
 
     def _check(self, operation: str, path: Path) -> None:
         if operation in ("create", "write", "mkdir") and self.is_full(path):
-            raise refusal(operation, path, self._number)
+            raise disk_error(operation, path, self._number)
 
 
 def is_journal(path: Path) -> bool:

@@ -16,11 +16,6 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.records.batch import decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -61,9 +56,7 @@ class Side:
             configs = {**configs, "errors.deadletterqueue.topic.name": self.dead_letter_topic}
             flag = {"errors.deadletterqueue.group.enable": "true"}
             await self.raw.create_topic(self.dead_letter_topic, DEAD_LETTER_PARTITIONS, **flag)
-        changes = [AlterableConfig(name, 0, value) for name, value in configs.items()]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, changes)])
-        assert (await self.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code == 0
+        assert await self.raw.configure(GROUP_RESOURCE, self.group, **configs) == 0
         await asyncio.sleep(MOMENT_S)
         self.topic_id = await initialized(self.raw, self.topic, self.group)
         self.producer = Transactional(self.raw, self.group)
