@@ -85,9 +85,9 @@ async def read_originals(partition: Partition, offset: int, last: int, threads: 
 
 
 def _originals(data: bytes, offset: int, last: int) -> Originals:
-    """Return what a window has of these records; its last batch may be cut off."""
+    """Return what a window has of these records, up to `WINDOW_BYTES` and one; its last batch may be cut off."""
     found: dict[int, Content] = {}
-    reached = offset
+    reached, size = offset, 0
     for position, header in iter_headers(data):
         if header.base_offset > last:
             return Originals(found, last)
@@ -97,7 +97,13 @@ def _originals(data: bytes, offset: int, last: int) -> Originals:
         except RecordError as error:
             _log.warning("dead letters of the batch at offset %d have headers alone: %s", header.base_offset, error)
             continue
-        found |= {each.offset: (each.key, each.value) for each in records if offset <= each.offset <= last}
+        for each in records:
+            if offset <= each.offset <= last:
+                found[each.offset] = each.key, each.value
+                size += len(each.key or b"") + len(each.value or b"")
+                if size > WINDOW_BYTES:
+                    # What was compressed may be a hundred times as large.
+                    return Originals(found, each.offset)
     return Originals(found, min(reached, last))
 
 

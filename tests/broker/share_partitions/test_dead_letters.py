@@ -200,6 +200,14 @@ async def test_a_record_that_was_compressed_to_little_is_not_encoded_to_learn_it
     assert (record.key, record.value) == (None, None)
 
 
+def test_originals_that_were_compressed_to_little_are_kept_a_window_at_a_time() -> None:
+    records = [Record(-1, 5, b"k", bytes(dead_letter_records.WINDOW_BYTES // 2)) for _ in range(9)]
+    batch = encode_batch(records, compression=Compression.GZIP)
+    for first in (0, 6):
+        kept = dead_letter_records._originals(batch, first, 8)  # pyright: ignore[reportPrivateUsage]
+        assert (list(kept.records), kept.last) == ([first, first + 1], first + 1)
+
+
 async def test_offsets_that_are_being_written_hold_the_start_and_count_for_nothing(
     world: ShareWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
