@@ -44,10 +44,17 @@ def identity(text: str, *, normalize: bool) -> str:
     made.ClearField("name")
     made.ClearField("source_code_info")
     if normalize:
+        public = {made.dependency[at] for at in made.public_dependency}
         made.dependency.sort()
-        for message in made.message_type:
-            message.field.sort(key=attrgetter("number"))
+        made.public_dependency[:] = [at for at, name in enumerate(made.dependency) if name in public]
+        _sort_fields(made.message_type)
     return made.SerializeToString(deterministic=True).hex()
+
+
+def _sort_fields(messages: Any) -> None:
+    for message in messages:
+        message.field.sort(key=attrgetter("number"))
+        _sort_fields(message.nested_type)
 
 
 def serialized(text: str, references: Mapping[str, str]) -> str:

@@ -105,6 +105,14 @@ def test_spaces_and_comments_make_no_other_schema_and_options_do() -> None:
     ]
     assert len({protobuf.identity(each, normalize=True) for each in turned}) == 1
     assert len({protobuf.identity(each, normalize=False) for each in turned}) == 2
+    nested = [f"message B {{ {each} }}" for each in turned]
+    assert len({protobuf.identity(each, normalize=True) for each in nested}) == 1
+    # The number of a public import counts from the order in which they stand.
+    public = [f'import public "{one}"; import "{other}"; message A {{}}' for one, other in ("ab", "ba")]
+    assert len({protobuf.identity(each, normalize=True) for each in public}) == 2
+    assert protobuf.identity('import "b"; import public "a"; message A {}', normalize=True) == protobuf.identity(
+        public[0], normalize=True
+    )
 
 
 HOSTILE = {
