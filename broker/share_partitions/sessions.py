@@ -236,8 +236,11 @@ class ShareSessions:
 
     async def close(self, deadline_s: float) -> None:
         """End every session, and wait at most `deadline_s` until what the members held is given back."""
+        clock = asyncio.get_running_loop().time
+        ends_s = clock() + deadline_s
         for session in list(self._sessions.values()):
             self.end(session)
         if self._ends:
+            # A group is forgotten once its dead letters are written, which may take longer.
             await asyncio.wait(self._ends, timeout=deadline_s)
-        await self._partitions.close(deadline_s)
+        await self._partitions.close(max(ends_s - clock(), 0.0))

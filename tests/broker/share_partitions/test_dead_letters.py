@@ -328,12 +328,9 @@ async def test_the_topic_is_created_with_the_first_dead_letter(world: ShareWorld
     assert len(written(world, "dlq.new")) == 2
 
 
-@pytest.mark.parametrize("name", ["", "dlq.g", "a b", "." * 250, "x"])
-async def test_a_group_may_name_any_topic(world: ShareWorld, name: str) -> None:
-    assert await world.raw.configure(GROUPS, GROUP, **{NAME: name}) == 0
-
-
-async def test_but_no_internal_one(world: ShareWorld) -> None:
+async def test_a_group_may_name_any_topic_but_no_internal_one(world: ShareWorld) -> None:
+    for name in ("", "dlq.g", "a b", "." * 250, "x"):
+        assert await world.raw.configure(GROUPS, GROUP, **{NAME: name}) == 0
     assert await world.raw.configure(GROUPS, GROUP, **{NAME: "__x"}) == ErrorCode.INVALID_CONFIG
 
 
@@ -493,6 +490,32 @@ async def test_a_batch_that_says_it_has_very_many_records_costs_a_batch_at_a_tim
     await settled(world)
     assert told(written(world), "offset") == [(str(at),) for at in range(8, 16)]
     assert f"{count - 7} records of t-0, offsets 16 to {8 + count}" in errors(caplog)[0]
+
+
+async def test_a_leader_that_hangs_holds_up_a_stop_once(world: ShareWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await with_queue(world)
+    asked = asyncio.Event()
+
+    async def hang(*_: object) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(dead_letter_topics.OwnWire, "produce", hang)
+    ann = await world.member("ann", 0)
+    await world.gets(ann)
+    await ann.acknowledge(0, (0, 0, (REJECT,)))
+    await asked.wait()
+    leader, left = world.broker.services.share_leader, list[float]()
+    close = leader.partitions.close
+
+    async def noted(deadline_s: float) -> None:
+        left.append(deadline_s)
+        await close(deadline_s)
+
+    monkeypatch.setattr(leader.partitions, "close", noted)
+    await leader.close(0.05)
+    # The next leader finds it.
+    assert left[0] < 0.01 and world.state().batches[0] == StateBatch(0, 0, 3, 1)
 
 
 async def test_groups_that_wait_for_a_partition_are_written_together(
