@@ -302,11 +302,16 @@ class Coordinators:
             groups.drop_lost_topics()
 
     def _abort_lost_transactions(self) -> None:
-        from .coordination.transactions.lost import abort_lost
+        from .coordination.transactions.lost import RETRY_MS, abort_lost
 
-        known = self.transactions.open_places()
-        if known is not None:
-            abort_lost(known, self._parts.topics.partitions(), self.markers.write)
+        parts = self._parts
+
+        def ended(done: asyncio.Future[bool]) -> None:
+            if not done.cancelled() and not done.result():
+                parts.timers.after(RETRY_MS, self._abort_lost_transactions)
+
+        aborting = asyncio.ensure_future(abort_lost(self.transactions, parts.topics, self.markers.write))
+        aborting.add_done_callback(ended)
 
     def _start_share_states(self, share_states: ShareCoordinator) -> None:
         share_states.start(load=self._is_alone)

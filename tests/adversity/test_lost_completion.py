@@ -16,7 +16,6 @@ from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.broker.topics.partition import Partition
 from odradek.protocol.records import batch
 from odradek.storage import checkpoints
-from odradek.storage.files import Disk, File
 from odradek.tests.adversity.test_transaction_crashes import (
     ALL,
     BEFORE,
@@ -29,7 +28,9 @@ from odradek.tests.adversity.test_transaction_crashes import (
     see,
 )
 from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.disks.ruled_disk import FullDisk, RuledDisk
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
 
@@ -128,6 +129,23 @@ async def test_a_transaction_that_the_coordinator_has_lost_holds_no_reader_back(
         await goes_on(newer, Seen([b"before"], [], -1))
 
 
+async def test_a_lost_transaction_is_aborted_once_a_full_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.coordination.transactions.lost.RETRY_MS", 1)
+    async with life(tmp_path) as (_, writer):
+        await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
+    forget_all(tmp_path / "cut" / STATE_LOG)
+    disk = FullDisk(lambda path: path.parent.name == "t-1")
+    async with Broker(config_of(tmp_path / "cut", ""), disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.fetch("t", 0, 1)).last_stable_offset == 0
+        disk.free()
+        partition = broker.services.topics.partition("t", 1)
+        assert partition is not None
+        await until(lambda: partition.last_stable_offset == 2)
+        assert await see(raw) == Seen([], [], -1)
+
+
 async def test_no_open_transaction_is_aborted_that_the_coordinator_knows(tmp_path: Path) -> None:
     async with life(tmp_path) as (_, writer):
         await writer.take(writer.steps(b"a", b"b", 1, "commit")[:-1])
@@ -140,17 +158,6 @@ async def test_no_open_transaction_is_aborted_that_the_coordinator_knows(tmp_pat
         assert await see(raw) == Seen([b"a"], [b"b"], 1)
 
 
-class NotingDisk(Disk):
-    """Notes the files that were forced to disk."""
-
-    def __init__(self) -> None:
-        self.forced: set[Path] = set()
-
-    def fsync(self, file: File) -> None:
-        super().fsync(file)
-        self.forced.add(file.path)
-
-
 @pytest.mark.parametrize("requires", [True, False])
 async def test_what_a_kill_left_in_the_page_cache_is_on_disk_before_an_answer_relies_on_it(
     tmp_path: Path, requires: bool
@@ -160,9 +167,10 @@ async def test_what_a_kill_left_in_the_page_cache_is_on_disk_before_an_answer_re
         if requires:
             assert (await writer.raw.create_topic("u", flush_messages="1")).error_code == 0
         await writer.take(writer.steps(b"a", b"b", 1, "commit")[:1])
-    disk = NotingDisk()
+    forced: set[Path] = set()
+    disk = RuledDisk(lambda operation, path: operation == "fsync" and forced.add(path))
     async with Broker(config_of(tmp_path / "cut", ""), disk=disk):
-        assert (tmp_path / "cut" / STATE_LOG in disk.forced) is requires
+        assert (tmp_path / "cut" / STATE_LOG in forced) is requires
 
 
 async def test_what_the_decision_means_is_committed_where_its_marker_is_lost_too(tmp_path: Path) -> None:

@@ -12,43 +12,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from functools import partial
 
 from ....protocol.errors import KafkaError
 from ....storage.producers import MAX_EPOCH
-from ...topics.partition import Partition
+from ...topics.topics import Topics
 from .actor import WriteMarker
+from .coordinator import TransactionCoordinator
 from .markers import TransactionEnd
 from .records import TopicPartition
+
+# Between two attempts to write the markers that a full disk, say, has refused.
+RETRY_MS = 5000
 
 _log = logging.getLogger(__name__)
 
 
-def abort_lost(
-    known: set[tuple[int, TopicPartition]], partitions: Iterable[Partition], write_marker: WriteMarker
-) -> None:
-    """Abort the open transactions of producers that are not `known` to have one in that partition."""
-    for each in partitions:
+async def abort_lost(transactions: TransactionCoordinator, topics: Topics, write_marker: WriteMarker) -> bool:
+    """Abort the open transactions that no transactional id knows. Return False where a marker was refused.
+
+    Nothing is aborted where not all of the coordinator's records could be read.
+    """
+    known = transactions.open_places()
+    lost: list[tuple[TopicPartition, str, asyncio.Future[None]]] = []
+    for each in topics.partitions() if known is not None else ():
         place = TopicPartition(each.topic, each.index)
         for producer_id, producer in each.log.producers.open_transactions():
-            if (producer_id, place) in known:
+            if known is None or (producer_id, place) in known:
                 continue
             what = f"the transaction of producer {producer_id} that begins at {producer.current_txn_first_offset}"
-            _log.warning("%s: %s is aborted: the coordinator has lost it", place, what)
             # Its producer may believe that it is open, and must not add to it.
             epoch = min(producer.epoch + 1, MAX_EPOCH)
             end = TransactionEnd(producer_id, epoch, max(producer.coordinator_epoch, 0), False, 0)
-            try:
-                waiting = write_marker(*place, end)
-            except KafkaError as error:
-                _log.error("%s: %s stays open: %s", place, what, error.message)
-            else:
-                if waiting is not None:
-                    waiting.add_done_callback(partial(_ended, place, what))
+            lost.append((place, what, _written(write_marker, place, end)))
+    results = await asyncio.gather(*(written for _, _, written in lost), return_exceptions=True)
+    for (place, what, _), error in zip(lost, results, strict=True):
+        if error is None:
+            _log.warning("%s: %s is aborted: the coordinator has lost it", place, what)
+        elif isinstance(error, KafkaError):
+            _log.warning("%s: %s stays open: %s", place, what, error.message)
+        else:
+            raise error
+    return not any(results)
 
 
-def _ended(place: TopicPartition, what: str, done: asyncio.Future[None]) -> None:
-    error = None if done.cancelled() else done.exception()
-    if error is not None:
-        _log.error("%s: %s stays open: %s", place, what, error)
+def _written(write_marker: WriteMarker, place: TopicPartition, end: TransactionEnd) -> asyncio.Future[None]:
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    try:
+        waiting = write_marker(*place, end)
+    except KafkaError as error:
+        written.set_exception(error)
+    else:
+        if waiting is not None:
+            return waiting
+        written.set_result(None)
+    return written

@@ -197,7 +197,7 @@ PLANTS = (
     Plant(
         "a transaction stays open that a lone coordinator has lost",
         1,
-        (Change(lost, "abort_lost", "if (producer_id, place) in known:", "if True:"),),
+        (Change(lost, "abort_lost", "(producer_id, place) in known", "True"),),
     ),
     Plant(
         "a partition that no checkpoint names yet keeps what a power cut has torn",
