@@ -17,6 +17,11 @@ def test_one(kafka, kafka_topic):
     kafka.put(kafka_topic, ["v"])
     assert len(kafka.records(kafka_topic)) == 1
 
+def test_no_client_of_the_kit_outlives_its_test():
+    import threading
+
+    assert "odradek-client" not in [each.name for each in threading.enumerate()]
+
 def test_two(kafka):
     assert kafka.topics() == []
 
@@ -78,7 +83,7 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 
 def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
-    assert "4 passed" in run(tmp_path, PROJECT, "--strict-markers")
+    assert "= 5 passed" in run(tmp_path, PROJECT, "--strict-markers")
 
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory:
         other.create_topic("kept")
         same = PROJECT.replace("== []", "== ['kept']") + NEEDS_ITS_OWN
         said = run(tmp_path, same, f"--kafka-address={other.address}")
-        assert "1 failed, 2 passed, 2 skipped" in said
+        assert "1 failed, 3 passed, 2 skipped" in said
         assert "kafka.fail needs a broker of its own" in said
         assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
