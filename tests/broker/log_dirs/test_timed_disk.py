@@ -32,7 +32,8 @@ def test_a_write_of_a_second_is_logged_with_its_file(tmp_path: Path, caplog: pyt
     disk.now_s = clock.monotonic_s
     file = disk.open(tmp_path / "x.log", create=True)
     clock.step_ms = 999
-    with caplog.at_level(logging.DEBUG):
+    # Of this logger alone: threads of earlier tests may still have something to say.
+    with caplog.at_level(logging.DEBUG, TimedDisk.__module__):
         disk.write(file, b"quick", 0)
     assert lines(caplog) == []
     assert [each.getMessage() for each in caplog.records] == [f"a write of 5 bytes to {file.path} took 999.0 ms"]
@@ -76,9 +77,11 @@ def test_slow_writes_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_broker_says_when_it_stops_how_many_writes_were_slow(
-    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
+    # On a busy machine writes of the broker's own are slow, too.
+    monkeypatch.setattr(TimedDisk, "now_s", staticmethod(lambda: 0.0))
     async with Broker(config) as broker:
         broker._disk.waited(Path("x"), 1, 0.006)
     assert any("1 took 5 ms or more" in each for each in caplog.messages)
