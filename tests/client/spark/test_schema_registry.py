@@ -22,6 +22,7 @@ from odradek.client.schemas import Avro, JsonSchema
 from odradek.client.spark.columns import OptionError
 from odradek.client.spark.options import parse_options, parse_sink_options
 from odradek.testing import LocalKafka, LocalSchemaRegistry
+from odradek.tests.support.documents.page import begin, python_of
 from pyspark.sql import Row, SparkSession
 
 pytestmark = [
@@ -29,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
 ]
 
+PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
 FIRST = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "int"}]}
 SECOND = {
     **FIRST,
@@ -293,3 +295,43 @@ def test_an_archive_by_spark_has_the_columns_of_the_latest_version(
     assert first == ({"number": 1, "carrier": None, "tags": None, "stops": None}, None)
     assert second == ({"number": 2**40, "carrier": "UA", "tags": [("a", 1)], "stops": ["x"]}, None)
     assert bad[0] is None and bad[1].startswith("BadFrame")
+
+
+def settle(spark: SparkSession) -> None:
+    """Let queries do what there is to do, and end them."""
+    for query in spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
+
+
+def test_the_blocks_of_the_page_run_as_copied(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
+) -> None:
+    """All but the declared pipeline, which tests/conformance runs."""
+    pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
+    from odradek.tests.client.spark.test_table_sink import loaded
+
+    registry.register("flights-value", FIRST)
+    kafka.put("flights", [{"carrier": "UA", "flight": 1545, "dep_delay": 2}])
+    own = {"127.0.0.1:9092": kafka.address, "http://127.0.0.1:8081": registry.url, '"/': f'"{tmp_path}/'}
+    names = {"spark": spark, "__name__": "page"}
+    batch, typed, of_registry, stream, listener, write, once, archive, declared = python_of(PAGE, own)
+    for line, code in (batch, typed):
+        begin(code, names, "spark.md", line)
+    assert names["frame"].count() == 1
+    assert [(row.carrier, row.flight) for row in names["flights"].collect()] == [("UA", 1545)]
+    begin(of_registry[1], names)
+    assert "number" in names["flights"].columns
+    for line, code in (listener, stream, write):
+        begin(code, names, "spark.md", line)
+    assert [json.loads(each.value or b"")["carrier"] for each in kafka.records("delays")] == ["UA"]
+    settle(spark)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.json").write_text('{"value": "late", "window_end": "2013-01-01T01:00:00Z"}')
+    names["frame"] = spark.readStream.schema("value string, window_end timestamp").json(str(tmp_path / "in"))
+    for line, code in (once, archive):
+        begin(code.replace("delays-checkpoint", f"checkpoint-{line}"), names, "spark.md", line)
+        settle(spark)
+    assert [each.value for each in kafka.records("delays")][1:] == [b"late"]
+    assert loaded(tmp_path / "archive").scan().to_arrow()["value"].to_pylist() == ["late"]
+    assert "create_sink" in declared[1]
