@@ -179,6 +179,8 @@ class DeadLetterWriter:
                     self._give_up(rejected.burials, topic.name, rejected)
                 while queue and queue[0].done.done():
                     queue.popleft()
+                # A range may be so long that others would wait for hours.
+                queue.rotate(-1)
         except Exception as error:  # noqa: BLE001 - what waits must not wait for ever, and is logged
             why = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the writer has failed: {error!r}")
             self._give_up(list(queue), topic.name, why)
@@ -217,8 +219,9 @@ class DeadLetterWriter:
         """Make the records of one batch, of as many burials as it has room for."""
         batch, limit = _Batch(), topic.config.max_message_bytes
         burials = [each for each in islice(queue, MAX_RECORDS) if not each.done.done()]
+        first = burials[0].origin.place if burials else None
         # Those of one partition follow each other, so that the log is read once for all of them.
-        burials.sort(key=lambda each: (each.origin.place, each.left[0].first))
+        burials.sort(key=lambda each: (each.origin.place != first, each.origin.place, each.left[0].first))
         last: dict[tuple[str, int], int] = {}
         for each in burials:
             last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1].last)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from odradek.broker.share_partitions import dead_letter_topics
+from odradek.broker.share_partitions import dead_letter_topics, dead_letters
 from odradek.broker.share_partitions.actor import SharePartitionActor
 from odradek.broker.share_partitions.machine import DeadLetters, SharePartition
 from odradek.broker.share_partitions.stretches import RecordState, Stretch
-from odradek.tests.support.histories.burial_history import Broken, BurialHistory
+from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.tests.support.histories.burial_history import SETTINGS, Broken, BurialHistory
 from odradek.tests.support.seeds import seeds
 
 SEEDS = seeds(range(20), range(2_000))
@@ -26,6 +28,34 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_no_dead_letter_is_lost_by_a_crash(seed: int) -> None:
     await BurialHistory(seed).run()
+
+
+class _Wire:
+    """A leader that takes everything."""
+
+    async def produce(self, *_: object) -> ProduceResponse:
+        await asyncio.sleep(0)
+        return ProduceResponse([TopicProduceResponse(partition_responses=[PartitionProduceResponse()])])
+
+
+async def test_a_long_range_lets_the_dead_letters_of_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_RECORDS", 2)
+    history = BurialHistory(0)
+    history.wire = cast(Any, _Wire())
+    history.start()
+    writes = [
+        asyncio.ensure_future(
+            history.writer.write(
+                "g", cast(Any, SimpleNamespace(topic="t", index=at)), [DeadLetters(0, last, 1, True)], SETTINGS
+            )
+        )
+        for at, last in enumerate((99, 2))
+    ]
+    done, left = await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+    assert (done, left) == ({writes[1]}, {writes[0]})
+    await writes[0]
+    assert history.writer.counts["g"].records == 103
+    history.writer.close()
 
 
 def _archived_before_written(monkeypatch: pytest.MonkeyPatch) -> None:
