@@ -25,6 +25,7 @@ from threading import Thread
 from typing import Any, TextIO
 
 from ..errors import StorageError, may_pass
+from ..files import DISK, Disk
 from .compaction import Compaction, Job, Source
 
 NICENESS = 10
@@ -68,7 +69,7 @@ def job_from_json(line: str) -> tuple[Job, float]:
     return Job(**fields), float(asked["bytes_per_second"])
 
 
-def run(line: str, out: TextIO) -> None:
+def run(line: str, out: TextIO, disk: Disk = DISK) -> None:
     """Do one job."""
 
     def say(**what: object) -> None:
@@ -77,7 +78,7 @@ def run(line: str, out: TextIO) -> None:
 
     try:
         job, bytes_per_second = job_from_json(line)
-        compaction = Compaction(job, Throttle(bytes_per_second))
+        compaction = Compaction(job, Throttle(bytes_per_second), disk)
         for group in compaction.run():
             say(group=astuple(group))
         say(end=compaction.end_offset, stats=asdict(compaction.stats))

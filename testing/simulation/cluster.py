@@ -8,12 +8,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from ...broker.configs.broker_config import BrokerConfig
 from ...broker.metrics.request_counts import ApiCounts
 from ...broker.server import Broker
+from ...storage.compaction import worker
 from ..zookeeper_session import Ensemble
 from .disk import SimulatedDisk
 from .network import Network
@@ -22,14 +24,13 @@ from .world import World
 
 PORT = 9092
 SESSION_S = 6.0
-# What the simulation has in the place of Kafka's defaults: less to wait for, and nothing in another process.
+# What the simulation has in the place of Kafka's defaults: less to wait for.
 _CONFIGS = {
     "num.partitions": "2",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
-    "log.cleaner.enable": "false",
 }
 _REPLICATED = {
     "default.replication.factor": "3",
@@ -100,6 +101,7 @@ class Node:
         cluster = self._cluster
         process = self.process = Process(cluster.world, cluster.network, self.host, self.clocks)
         process.fsync_slowness = lambda: self.fsync_slowness
+        process.commands[worker.__name__] = partial(worker.run, disk=self.disk)
         config, _ = BrokerConfig.parse(self._configs, strict=True)
         opener = cluster.ensemble.opener(self.number) if cluster.is_replicated else None
         self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)

@@ -67,6 +67,13 @@ class SimulatedDisk(LossyDisk):
         self._check("rename", source)
         super().rename(source, target)
 
+    def link(self, source: Path, target: Path) -> None:
+        self._check("link", source)
+        if self.room_bytes == 0 and source.name.endswith(self.full_files):
+            # The directory has no room for another name.
+            raise DiskError("link", source, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        super().link(source, target)
+
     def write(self, file: File, data: Buffer, position: int) -> None:
         self._check("write", file.path)
         if self.room_bytes is not None and file.path.name.endswith(self.full_files):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Protocol
 
+from .command import Command, Program
 from .network import Host, Network
 from .world import World
 
@@ -22,6 +23,10 @@ class Owner(Host, Protocol):
 
     number: int
     network: Network
+    # The modules that it may run in processes of their own.
+    commands: dict[str, Program]
+
+    def thread_delay_s(self) -> float: ...
 
     def in_thread(self, work: Callable[[], Any], /) -> asyncio.Future[Any]: ...
 
@@ -172,8 +177,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_until_complete(self, future: Any) -> Any:
         raise CannotBeSimulated("a loop that is run inside of the simulation")
 
-    async def subprocess_exec(self, *_: Any, **__: Any) -> Any:
-        raise CannotBeSimulated("a subprocess")
+    async def subprocess_exec(self, protocol_factory: Any, *command_line: Any, **_: Any) -> Any:
+        program = self.process.commands.get(command_line[-1])
+        if program is None:
+            raise CannotBeSimulated("a subprocess")
+        protocol = protocol_factory()
+        command = Command(self.process, program, protocol)
+        protocol.connection_made(command)
+        return command, protocol
 
     async def subprocess_shell(self, *_: Any, **__: Any) -> Any:
         raise CannotBeSimulated("a subprocess")

@@ -19,6 +19,7 @@ from ...broker import clock as broker_clock
 from ...broker import turns
 from ...client.core import clock as client_clock
 from ...client.core import randomness as client_randomness
+from .command import Program
 from .loop import SimulatedLoop
 from .network import Network
 from .world import EPOCH_MS, World
@@ -61,6 +62,7 @@ class Process:
         self.number = world.next_number()
         self.clocks = clocks or Clocks(world)
         self.is_alive = self.is_powered = True
+        self.commands: dict[str, Program] = {}
         # By how much its threads are slower than usual, and by how much its fsyncs are slower still.
         self.slowness = 1.0
         self.fsync_slowness: Callable[[], float] = lambda: 1.0

@@ -10,8 +10,8 @@ from odradek.tests.support.simulations.whole.planted import PLANTS, Plant, find,
 from odradek.tests.support.simulations.whole.run import run
 
 
-# Seed 14 finds a torn end that was kept as damage, though the newer segment held nothing sound. Seed 26 finds a
-# transaction that a start had found in the page cache alone, and had told its producer to be open.
+# Seed 14 compacts. Seed 26 finds a transaction that a start had found in the page cache alone, and had told its
+# producer to be open.
 @pytest.mark.parametrize(("seed", "nodes"), [*product(seeds(range(3), range(1_000)), (1, 3)), (14, 1), (26, 1)])
 def test_the_judge_has_no_objection(seed: int, nodes: int) -> None:
     result = run(seed, nodes)

@@ -36,7 +36,15 @@ _SLOW_FSYNC = (4_000.0, 16_000.0)
 # Time enough for clients to send again what waits.
 _LEAST_SLOW_S = 2.5
 # Half of the kills and power cuts come with the next write to such a file, if it comes soon.
-_MOMENTS = ("", ".log", "__transaction_state", "__transaction_state", "__consumer_offsets", "checkpoint", ".journal")
+_MOMENTS: tuple[str, ...] = (
+    "",
+    ".log",
+    "__transaction_state",
+    "__transaction_state",
+    "__consumer_offsets",
+    "checkpoint",
+    ".journal",
+)
 _SOON_S = 2.0
 # The files that a disk has no room for, or cannot write. "": all.
 _FILES = ("", "", ".log", ".index", ".timeindex", ".journal", ".snapshot", "checkpoint", ".tmp")
@@ -78,6 +86,7 @@ class Faults:
     def __init__(self, cluster: Cluster, tells: Callable[[str], None], cuts_power: bool) -> None:
         """`cuts_power`: power may fail everywhere, also where only page caches have what was acknowledged."""
         self._cluster, self._tell, self._cuts_power = cluster, tells, cuts_power
+        self.moments = _MOMENTS
         self._usual_slowness = {number: node.fsync_slowness for number, node in cluster.nodes.items()}
         self._under_way: dict[asyncio.Task[None], str] = {}
         # How often each kind was, and two kinds at the same time.
@@ -129,7 +138,7 @@ class Faults:
         """Wait for the node's next write of some kind, so that what follows comes between two steps of a change."""
         if fault.number % 2:
             wrote = asyncio.Event()
-            kind = _MOMENTS[fault.number // 2 % len(_MOMENTS)]
+            kind = self.moments[fault.number // 2 % len(self.moments)]
             loop = asyncio.get_running_loop()
             node.disk.wrote = lambda path: kind in str(path) and loop.call_soon_threadsafe(wrote.set)
             with suppress(TimeoutError):

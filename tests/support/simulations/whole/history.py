@@ -29,6 +29,15 @@ class Commit:
 
 
 @dataclass
+class Keyed:
+    """A key of a compacted topic: its last acknowledged value with its offset, and every value that was sent."""
+
+    offset: int = -1
+    value: bytes | None = None
+    sent: set[bytes | None] = field(default_factory=set)
+
+
+@dataclass
 class History:
     """All of it."""
 
@@ -49,6 +58,7 @@ class History:
     # What a share group was given, and what of it was accepted: (place, offset).
     delivered: set[tuple[Place, int]] = field(default_factory=set)
     accepted: set[tuple[Place, int]] = field(default_factory=set)
+    keyed: dict[bytes, Keyed] = field(default_factory=lambda: defaultdict(Keyed))
     # Topics that were created (True) or deleted (False). None: nobody knows.
     topics: dict[str, bool | None] = field(default_factory=dict)
     # Who may read by an ACL that was created (True), or deleted (False). None: nobody knows.

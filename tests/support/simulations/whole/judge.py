@@ -6,7 +6,7 @@ Each check yields sentences, one for each violation.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from .history import History, Place
@@ -106,11 +106,17 @@ def check_committed(history: History, place: Place, offset: int) -> Iterator[str
         yield f"{place}: nobody has committed {offset}"
 
 
-def check_replicas(folders: Mapping[int, Path], replicas: Mapping[str, set[int]]) -> Iterator[str]:
-    """Check that the logs of all replicas have equal bytes, from where all of them begin."""
+def check_replicas(
+    folders: Mapping[int, Path], replicas: Mapping[str, set[int]], is_cleaned: Callable[[str], bool]
+) -> Iterator[str]:
+    """Check that the logs of all replicas have equal bytes, from where all of them begin.
+
+    Each broker cleans its own compacted logs, but for the last segment.
+    """
     for name, brokers in sorted(replicas.items()):
         segments = {each: sorted((folders[each] / name).glob("*.log")) for each in sorted(brokers)}
-        start = max((int(paths[0].stem) for paths in segments.values() if paths), default=0)
+        first = -1 if is_cleaned(name) else 0
+        start = max((int(paths[first].stem) for paths in segments.values() if paths), default=0)
         copies = {each: _from(start, b"".join(path.read_bytes() for path in paths)) for each, paths in segments.items()}
         if len(set(copies.values())) > 1:
             sizes = {f"node{node}": len(content) for node, content in copies.items()}

@@ -25,6 +25,7 @@ from odradek.broker.replication.leadership import Leadership
 from odradek.broker.replication.replica import Replica
 from odradek.broker.topics.partition import Partition
 from odradek.broker.topics.partition_state import PartitionState
+from odradek.storage.compaction.compaction import Compaction
 from odradek.storage.files import Disk
 from odradek.storage.journal import Journal
 from odradek.storage.log import Log
@@ -203,6 +204,19 @@ PLANTS = (
         "a partition that no checkpoint names yet keeps what a power cut has torn",
         1,
         (Change(LogDir, "recovery_point", "of_new = 0 if", "of_new = -1 if"),),
+    ),
+    Plant(
+        "a cleaning removes a tombstone and leaves an older value",
+        1,
+        (
+            Change(
+                Compaction,
+                "run",
+                "if source.base_offset < self.end_offset]",
+                "if self._job.first_dirty_offset < source.end_offset <= self.end_offset]",
+            ),
+            Change(Compaction, "_is_past_horizon", "header.has_delete_horizon and", "True or"),
+        ),
     ),
     Plant(
         "a checkpoint is written in its place",

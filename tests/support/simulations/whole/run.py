@@ -18,6 +18,7 @@ from odradek.testing.simulation.process import Process
 from odradek.testing.simulation.world import NothingLeft, TooLate, World
 
 from .administration import TRIMMED, Administrator, check_administration
+from .compacted import BROKERS, COMPACTED, KeyWriter, check_compaction, configs_of_topic
 from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .judge import Log, check_committed, check_replicas, judge
@@ -108,6 +109,8 @@ class Run:
         if nodes > 1 and chance.random() < 0.7:
             # A batch at a time, as if there was much to catch up with.
             configs["replica.fetch.max.bytes"] = "1"
+        self._compacts = self.world.random("compaction").random() < 0.3
+        configs |= BROKERS if self._compacts else {"log.cleaner.enable": "false"}
         self.cluster = Cluster(self.world, nodes, configs)
         self.cluster.network.slowness = chance.choice((1.0, 1.0, 10.0))
         for node in self.cluster.nodes.values():
@@ -117,6 +120,8 @@ class Run:
         self.history = History()
         self.operator = self.cluster.client("operator")
         self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces or self._loses)
+        if self._compacts:
+            self._faults.moments += (".cleaned",) * 3
         self._loads: list[tuple[Load, Process]] = []
         self.violations: list[str] = []
 
@@ -179,6 +184,8 @@ class Run:
         trimmed = NewTopic(TRIMMED, 1, configs=self._retention)
         async with Admin(self.cluster.addresses) as admin:
             await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS), trimmed])
+            if self._compacts:
+                await admin.create_topics([NewTopic(COMPACTED, 1, configs=configs_of_topic(len(self.cluster.nodes)))])
             await begin(admin)
 
     def _start_load(self) -> None:
@@ -195,6 +202,8 @@ class Run:
             Member(*parts, "member2"),
         ]
         # What not every seed has.
+        if self._compacts:
+            loads += [KeyWriter(*parts, "keys")]
         chance = self.world.random("loads")
         if chance.random() < 0.4:
             loads += [ShareMember(*parts, f"share{each}") for each in range(1, 2 * PARTITIONS + 1)]
@@ -255,6 +264,8 @@ class Run:
         self.violations += [each async for each in check_administration(self.history, addresses)]
         if self.history.counts["accepted"] and not self._lost_power:
             self.violations += [each async for each in check_sharing(self.world, self.history, addresses, logs)]
+        if self._compacts and not self._lost_power:
+            self.violations += [each async for each in check_compaction(self.history, addresses)]
         if self.cluster.is_replicated:
             self.violations += await self._equal_replicas()
 
@@ -264,10 +275,13 @@ class Run:
             await asyncio.sleep(0.2)
             replicas = {name: brokers for name, brokers, _, _ in replicas_of(self.cluster)}
             folders = {number: node.folder for number, node in self.cluster.nodes.items()}
-            found = list(check_replicas(folders, replicas))
+            found = list(check_replicas(folders, replicas, self._is_cleaned))
             if not found:
                 break
         return found
+
+    def _is_cleaned(self, name: str) -> bool:
+        return self._compacts and name.startswith(("__", COMPACTED))
 
     async def _read(self, topic: str, isolation: str) -> Mapping[Place, Log]:
         """Return all records of a topic, up to its end. Its last record is that of the proof."""
