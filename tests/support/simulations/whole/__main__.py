@@ -6,7 +6,11 @@ import argparse
 import sys
 import time
 from collections import Counter
+from itertools import combinations_with_replacement
 from pathlib import Path
+
+from odradek.broker.metrics.request_counts import api_name
+from odradek.broker.network.routes import ROUTES
 
 from .faults import MANY
 from .planted import PLANTS, find
@@ -41,17 +45,27 @@ def _seeds(seeds: range, nodes: int | None) -> int:
             failed += 1
             print(shortest(seed, result.nodes).report(), flush=True)
     took_s = time.process_time() - began_s
-    pairs = [name for name in covered if name.startswith("pair ")]
-    for name, count in sorted(covered.items()):
-        if name not in pairs:
-            print(f"{name:<40} {count:>8}")
-    kinds = len(set(MANY))
-    print(f"{len(pairs)} of {kinds * (kinds + 1) // 2} pairs of faults at the same time")
+    _tell_covered(covered)
     print(
         f"{len(seeds)} seeds, {failed} failed; {took_s / len(seeds):.1f} CPU-seconds and "
         f"{virtual_s / len(seeds):.0f} virtual seconds a seed; {len(seeds) / took_s:.2f} seeds a second"
     )
     return 1 if failed else 0
+
+
+def _tell_covered(covered: Counter[str]) -> None:
+    """Print how often each handler was asked, each kind of fault came and two kinds met, and what never did."""
+    for name, count in sorted(covered.items()):
+        print(f"{name:<60} {count:>8}")
+    kinds = sorted(set(MANY))
+    wanted = {
+        "handlers": {f"asked {api_name(each.key)}" for each in ROUTES},
+        "kinds of faults": {f"fault {each}" for each in kinds},
+        "pairs": {f"pair {one} & {other}" for one, other in combinations_with_replacement(kinds, 2)},
+    }
+    for what, names in wanted.items():
+        missed = sorted(each.partition(" ")[2] for each in names - covered.keys())
+        print(f"{len(names) - len(missed)} of {len(names)} {what}; never: {', '.join(missed) or 'none'}")
 
 
 def _planted(most_seeds: int) -> int:

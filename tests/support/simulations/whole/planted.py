@@ -219,6 +219,11 @@ PLANTS = (
         ),
     ),
     Plant(
+        "a cleaned segment counts before it is forced to disk",
+        1,
+        (Change(Compaction, "_clean", "target.sync()", "pass"),),
+    ),
+    Plant(
         "a checkpoint is written in its place",
         1,
         (Change(Disk, "write_atomically", "self.rename(temporary, path)", "path.write_bytes(bytes(data)[:9])"),),

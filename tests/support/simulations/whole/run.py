@@ -264,7 +264,7 @@ class Run:
         self.violations += [each async for each in check_administration(self.history, addresses)]
         if self.history.counts["accepted"] and not self._lost_power:
             self.violations += [each async for each in check_sharing(self.world, self.history, addresses, logs)]
-        if self._compacts and not self._lost_power:
+        if self._compacts and not self._loses:
             self.violations += [each async for each in check_compaction(self.history, addresses)]
         if self.cluster.is_replicated:
             self.violations += await self._equal_replicas()
