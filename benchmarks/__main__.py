@@ -12,6 +12,7 @@
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
     python -m benchmarks archive              an archive beside what pyarrow alone needs (archive.py)
+    python -m benchmarks.archive_spark        an archive by Spark beside one process (archive_spark.py)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
