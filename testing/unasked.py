@@ -57,10 +57,11 @@ def _bring_for(path: str | Path, manager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Bring the plugin where its option is given."""
+    """Bring the plugin where its option is given, or the config file takes a fixture for every test."""
     if AsInstalled not in sys.meta_path:
         sys.meta_path.insert(0, AsInstalled)
-    if any(each.partition("=")[0] == "--kafka-address" for each in args):
+    of_all_tests: list[str] = early_config.getini("usefixtures")
+    if any(each.partition("=")[0] == "--kafka-address" for each in args) or not {*FIXTURES}.isdisjoint(of_all_tests):
         _bring(early_config.pluginmanager)
 
 

@@ -228,6 +228,7 @@ UNASKED = {
         "conftest.py": "import pytest\n\n@pytest.fixture\ndef mine(tmp_path, kafka):\n    return kafka\n",
         "test_it.py": "def test_it(mine):\n    assert mine.topics() == []\n",
     },
+    "config file": {"pytest.ini": "[pytest]\nusefixtures = kafka_topic\n", "test_it.py": "def test_it(): pass\n"},
     "text": {"test_it.py": "def test_it(request):\n    assert request.getfixturevalue('kafka').topics() == []\n"},
 }
 
