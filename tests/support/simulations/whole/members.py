@@ -5,7 +5,7 @@ At each epoch (the generation of a classic group) a partition has one owner, and
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -189,7 +189,7 @@ async def _visit(addresses: str, has: set[TopicPartition]) -> None:
             has.update(consumer.assignment())
 
 
-async def check_group(cluster: Cluster) -> AsyncIterator[str]:
+async def check_group(cluster: Cluster) -> list[str]:
     """Have a second member come and die: those before have left their partitions, and the first one keeps its.
 
     The cluster must be whole.
@@ -205,5 +205,5 @@ async def check_group(cluster: Cluster) -> AsyncIterator[str]:
         losses.places.clear()
         while len(consumer.assignment()) < PARTITIONS:
             await consumer.getmany(timeout_ms=500)
-        if losses.places:
-            yield f"a member of {GROUP} had to give up {sorted(losses.places)} when another one died"
+        lost = sorted(losses.places)
+    return [f"a member of {GROUP} had to give up {lost} when another one died"] if lost else []

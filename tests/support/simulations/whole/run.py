@@ -246,7 +246,7 @@ class Run:
                 await producer.send(WHOLE, b"proof", partition=index)
         async with Admin(self.cluster.addresses) as admin:
             await admin.create_topics([NewTopic("another", 1)])
-        self.violations += [each async for each in check_group(self.cluster)]
+        self.violations += await check_group(self.cluster)
 
     async def _judge(self) -> None:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
