@@ -16,6 +16,7 @@ from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.testing import kafka
 from odradek.tests import test_docs
 from odradek.tests.support.documents.command import threaded_broker
+from odradek.tests.support.documents.page import begin, python_of
 from odradek.tests.support.documents.shell import Ended, run_here, run_line
 
 ROOT = test_docs.ROOT
@@ -225,6 +226,16 @@ def functions_of(path: Path) -> Iterator[tuple[str, Any]]:
 def test_the_readmes_test_passes(name: str, function: Any) -> None:
     with kafka() as running:
         function(running)
+
+
+async def test_the_readmes_program_runs() -> None:
+    with kafka() as running:
+        page, own = (ROOT / "README.md").read_text(encoding="utf-8"), {"127.0.0.1:9092": running.address}
+        (program,) = [code for _, code in python_of(page, own) if "await" in code]
+        waiting = begin(program, {"flights": [(b"UA", b"1545")]})
+        assert waiting is not None
+        await waiting
+        assert [each.value for each in running.records("flights")] == [b"1545"]
 
 
 def test_the_readme_is_short() -> None:
