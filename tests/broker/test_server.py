@@ -232,7 +232,7 @@ async def test_a_power_cut_tears_a_partition_that_no_checkpoint_names_yet(
             await raw.produce("t", batch_of(b"x"))
             broker.topics.all()[0].partitions[0].log.roll(0)
         await raw.produce("t", batch_of(b"y"))
-        shutil.copytree(config.data_dir, tmp_path / "cut")
+        shutil.copytree(config.data_dir, tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
     torn = tmp_path / "cut" / "t-0" / f"{1:020d}.log"
     torn.write_bytes(torn.read_bytes()[:-5])
     if not points:

@@ -26,7 +26,7 @@ def test_a_session_names_partitions_that_come_that_go_and_that_have_acknowledgem
     first = one.fetch(frozenset({A, B}), {})
     assert (first.share_session_epoch, len(first.topics), first.share_acquire_mode) == (0, 2, 1)
     one.fetched(frozenset({A, B}))
-    second = one.fetch(frozenset({A, B}), {A: {4: ACCEPT, 5: ACCEPT, 7: ACCEPT}})
+    second = one.fetch(frozenset({A, B}), {A: {(4, 4): ACCEPT, (5, 5): ACCEPT, (7, 7): ACCEPT}})
     assert (second.share_session_epoch, len(second.topics)) == (1, 1)
     batches = second.topics[0].partitions[0].acknowledgement_batches
     assert [(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches] == [
@@ -42,7 +42,7 @@ def test_a_session_names_partitions_that_come_that_go_and_that_have_acknowledgem
 def test_fetches_and_acknowledgements_share_the_epoch() -> None:
     one = session()
     one.fetched(frozenset({A}))
-    assert one.acknowledge({A: {1: ACCEPT}}).share_session_epoch == 1
+    assert one.acknowledge({A: {(1, 1): ACCEPT}}).share_session_epoch == 1
     one.advance()
     assert one.fetch(frozenset({A}), {}).share_session_epoch == 2
     assert one.acknowledge({}, close=True).share_session_epoch == -1
@@ -59,8 +59,8 @@ def test_the_epoch_after_the_last_one_is_the_first() -> None:
 def test_a_renewal_is_marked() -> None:
     one = session()
     one.fetched(frozenset({A}))
-    assert one.acknowledge({A: {1: RENEW}}).is_renew_ack
-    assert not one.acknowledge({A: {1: ACCEPT}}).is_renew_ack
+    assert one.acknowledge({A: {(1, 1): RENEW}}).is_renew_ack
+    assert not one.acknowledge({A: {(1, 1): ACCEPT}}).is_renew_ack
 
 
 def test_what_an_earlier_session_acquired_is_not_told_in_a_later_one() -> None:
@@ -71,7 +71,7 @@ def test_what_an_earlier_session_acquired_is_not_told_in_a_later_one() -> None:
     assert one.number == 2
     place = TopicPartition("a", 0)
     other = TopicPartition("b", 1)
-    taken = {Source(1, 1, B[0]): {other: {1: ACCEPT}}, Source(1, 2, A[0]): {place: {2: ACCEPT}}}
-    assert outcomes_of(taken, one.number) == {A: {2: ACCEPT}}
+    taken = {Source(1, 1, B[0]): {other: {(1, 1): ACCEPT}}, Source(1, 2, A[0]): {place: {(2, 2): ACCEPT}}}
+    assert outcomes_of(taken, one.number) == {A: {(2, 2): ACCEPT}}
     assert places_of(taken, one.number, current=True) == {A: place}
     assert places_of(taken, one.number, current=False) == {B: other}
