@@ -30,7 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
 ]
 
-PAGE = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 FIRST = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "int"}]}
 SECOND = {
     **FIRST,
@@ -307,7 +308,7 @@ def settle(spark: SparkSession) -> None:
 def test_the_blocks_of_the_page_run_as_copied(
     spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
 ) -> None:
-    """All but the declared pipeline, which tests/conformance runs."""
+    """The README's block, too; not the declared pipeline, which tests/conformance runs."""
     pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
     from odradek.tests.client.spark.test_table_sink import loaded
 
@@ -315,6 +316,9 @@ def test_the_blocks_of_the_page_run_as_copied(
     kafka.put("flights", [{"carrier": "UA", "flight": 1545, "dep_delay": 2}])
     own = {"127.0.0.1:9092": kafka.address, "http://127.0.0.1:8081": registry.url, '"/': f'"{tmp_path}/'}
     names = {"spark": spark, "__name__": "page"}
+    *_, readme = python_of((ROOT / "README.md").read_text(encoding="utf-8"), own)
+    begin(readme[1], names)
+    assert names["frame"].count() == 1
     batch, typed, of_registry, stream, listener, write, once, archive, declared = python_of(PAGE, own)
     for line, code in (batch, typed):
         begin(code, names, "spark.md", line)
