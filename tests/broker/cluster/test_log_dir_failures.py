@@ -35,6 +35,8 @@ async def test_leaders_move_away_from_a_directory_that_fails(cluster: Members, d
     cluster.stack.push_async_callback(failing.stop)
     raw = await cluster.raw(controller)
     assert (await assign(raw, [[2, 1], [2, 1]])).error_code == 0
+    # The answer comes before all brokers know the topic.
+    await until(lambda: all(view(failing, "t", index) is not None for index in (0, 1)))
     leader = await cluster.raw(failing)
     for index in (0, 1):
         assert (await leader.produce("t", batch_of(b"x"), partition=index)).error_code == 0
