@@ -264,7 +264,7 @@ class Recovery:
     def _note_damage(self, damage: Damage) -> None:
         found = self._report.damages
         if found and damage.covers(found[-1]):
-            # One of too many, which is told of together with the one before.
+            # A segment with too many damages joins two of them: the joined one replaces the one before.
             found.pop()
         if damage not in found:
             found.append(damage)

@@ -1,6 +1,6 @@
 """When checkpoints are written: at an interval, after much was flushed, and when DeleteRecords needs one on disk.
 
-One that a full disk has refused is tried again: a leader's DeleteRecords may wait for that of a follower.
+One that a full disk has refused is tried again soon: DeleteRecords at a leader may wait for a follower's checkpoint.
 """
 
 from __future__ import annotations

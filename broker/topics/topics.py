@@ -388,7 +388,7 @@ class Topics:
     def _force_found(self) -> None:
         """Force to disk what a crash has left in the page cache alone, before an answer relies on it.
 
-        What one topic requires (flush.messages=1) holds for the states of its transactions.
+        Where a topic has flush.messages=1, the states of its transactions are forced to disk, too.
         """
         requires = any(each.config.flush_messages == 1 for each in self._by_name.values())
         for partition in self.partitions():

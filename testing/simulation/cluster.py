@@ -227,7 +227,8 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         self._collects = gc.isenabled()
-        # What earlier worlds have left would act in this one, and fill the memory: few objects are made between worlds.
+        # Objects of earlier worlds would run their finalizers in this one, and fill the memory: Python rarely collects
+        # between two worlds.
         gc.collect()
         gc.disable()
         try:

@@ -1,6 +1,6 @@
-"""A command that a simulated process has begun: a program in a process of its own, which reads and says lines.
+"""A child process of a simulated broker: a program that reads lines from its input and writes lines to its output.
 
-The work that a line asks for is one step, at a time that the seed draws. What it says comes line by line.
+The work that a line asks for is one step, at a time that the seed draws. What it writes arrives line by line.
 """
 
 from __future__ import annotations

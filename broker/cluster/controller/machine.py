@@ -491,7 +491,7 @@ class ControllerMachine:
         known = [each for each in sorted(places) if each in self.cluster.replicas]
         yield from self._states.refresh(known)
         if not all(self.cluster.is_led(each) for each in known):
-            # A leader that has lost records has left.
+            # A leader that has lost records has left its ISR.
             yield from self._lead_everything()
         yield from self._lead_with_room(known)
         yield from write_all((Delete(path),) for path in paths)

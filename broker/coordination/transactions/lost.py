@@ -21,7 +21,7 @@ from .coordinator import TransactionCoordinator
 from .markers import TransactionEnd
 from .records import TopicPartition
 
-# Between two attempts to write the markers that a full disk, say, has refused.
+# The pause before markers that were refused, by a full disk for example, are written again.
 RETRY_MS = 5000
 
 _log = logging.getLogger(__name__)
