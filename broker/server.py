@@ -39,7 +39,7 @@ from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher, Guard, NewContext
 from .network.guards import AccessGuard, QuotaGuard
 from .network.request import RequestContext
-from .network.routes import load_messages
+from .network.routes import load_coordinators
 from .network.watchdog import Watchdog
 from .quotas.connection_rates import ConnectionRates
 from .security.outgoing import check_is_super_user
@@ -572,7 +572,7 @@ async def serve(
         _log.info("node %d of cluster %s, data in %s", broker.node_id, broker.cluster_id, config.data_dir.absolute())
         broker.watchdog.start()
         announce(broker.address)
-        load_messages(loop)
+        load_coordinators(loop)
         try:
             await _until_stopped(stop, broker)
         finally:

@@ -1,24 +1,23 @@
 """The table of what the broker serves: it *is* the ApiVersions response.
 
-A route serves the versions that its message declares. It names the coordinator's method that handles the requests, or
-leaves them to `handle(services, context, request)` in `handlers/<api>.py`; APIs that share a subject have one module,
-with a function for each. A coroutine is started as a task. Messages and handlers are imported when a client first needs
-them, so that a start does not wait for them.
+A route says which versions it serves. It names the coordinator's method that handles the requests, or leaves them to
+`handle(services, context, request)` in `handlers/<api>.py`; APIs that share a subject have one module, with a function
+for each. A coroutine is started as a task. Messages and handlers are imported when a client first needs them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
+from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
+from ...protocol.schema import span
 from ...protocol.shapes.portions import Weights
 from ...protocol.shapes.table import lists_in
 from ..security.acls import Operation
@@ -60,17 +59,17 @@ _SHARED = {
 _MODULE_OF = {api: module for module, apis in _SHARED.items() for api in apis.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """One API that is served."""
 
     key: AnyKey
+    # The versions that are served, as a message declares its own: ApiVersions names them, and imports no message.
+    # A test compares the two.
+    served: str
     # What it requires of the client, where there is an authorizer.
     access: Access
     # The path of the coordinator's method among the services; empty: `handle` of the module that is named as the API.
     method: str = ""
-    # The highest version that is served, where messages/ declares more.
-    max_version: int | None = None
     # The most values (array elements) of a request that is handled in one turn of the event loop.
     max_values: int = 2_000
     # Whether a request with more is cut into portions, at the lists of its shape. Otherwise it is rejected: with
@@ -102,8 +101,7 @@ class Route:
     @property
     def versions(self) -> range:
         """The versions that are served."""
-        declared = message(self.key, "request").VERSIONS
-        return declared if self.max_version is None else range(declared.start, self.max_version + 1)
+        return span(self.served)
 
     @property
     def module(self) -> str:
@@ -147,6 +145,7 @@ def _group_values(group: Any) -> int:
     return _id_values(group.group_id)
 
 
+_TRANSACTIONS: Weights = {"transactions": lambda each: _id_values(each.transactional_id)}
 _BATCHES = {"partition_data": _batch_values}
 _GROUPS = {"groups": _group_values}
 # A batch costs about a twentieth of what its partition does.
@@ -173,9 +172,10 @@ _STATES = 200
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 # Share groups (KIP-932).
 SHARE_ROUTES = (
-    Route(ApiKey.SHARE_GROUP_HEARTBEAT, groups.consumer_member, "groups.share.heartbeat", max_values=_MANY),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, "1", groups.consumer_member, "groups.share.heartbeat", max_values=_MANY),
     Route(
         ApiKey.SHARE_GROUP_DESCRIBE,
+        "1",
         groups.describe_members,
         "groups.share.describe",
         is_cut=True,
@@ -183,6 +183,7 @@ SHARE_ROUTES = (
     ),
     Route(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        "0-1",
         share_groups.describe_offsets,
         max_values=500,
         is_cut=True,
@@ -190,6 +191,7 @@ SHARE_ROUTES = (
     ),
     Route(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        "0",
         share_groups.change_offsets(Operation.READ),
         "groups.share.alter_offsets",
         max_values=500,
@@ -197,193 +199,175 @@ SHARE_ROUTES = (
     ),
     Route(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        "0",
         share_groups.change_offsets(Operation.DELETE),
         "groups.share.delete_offsets",
         max_values=500,
         is_cut=True,
     ),
-    Route(ApiKey.SHARE_FETCH, groups.share_member, max_values=_MANY, is_whole=True),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member, max_values=_MANY, is_whole=True),
-    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
-    Route(ApiKey.READ_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_FEW, is_cut=True),
-    Route(ApiKey.WRITE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True, weights=_STATE_BATCHES),
-    Route(ApiKey.DELETE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
-    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
+    Route(ApiKey.SHARE_FETCH, "1-2", groups.share_member, max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, "1-2", groups.share_member, max_values=_MANY, is_whole=True),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "0", _AMONG_BROKERS, max_values=_STATES, is_cut=True),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, "0", _AMONG_BROKERS, max_values=_FEW, is_cut=True),
+    Route(
+        ApiKey.WRITE_SHARE_GROUP_STATE, "0-1", _AMONG_BROKERS, max_values=_STATES, is_cut=True, weights=_STATE_BATCHES
+    ),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, "0", _AMONG_BROKERS, max_values=_STATES, is_cut=True),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "0-1", _AMONG_BROKERS, max_values=_STATES, is_cut=True),
 )
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(ApiKey.PRODUCE, topics.produce, is_cut=True, weights=_BATCHES),
-    Route(ApiKey.FETCH, topics.fetch, max_values=_MANY),
-    Route(ApiKey.LIST_OFFSETS, topics.each_topic(Operation.DESCRIBE), is_cut=True),
-    Route(
-        ApiKey.METADATA,
-        metadata.metadata,
-        is_cut=True,
-    ),
+    Route(ApiKey.PRODUCE, "0-13", topics.produce, is_cut=True, weights=_BATCHES),
+    Route(ApiKey.FETCH, "0-18", topics.fetch, max_values=_MANY),
+    Route(ApiKey.LIST_OFFSETS, "0-11", topics.each_topic(Operation.DESCRIBE), is_cut=True),
+    Route(ApiKey.METADATA, "0-13", metadata.metadata, is_cut=True),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
-    Route(ApiKey.OFFSET_COMMIT, groups.commit, max_values=1_000, is_cut=True),
+    Route(ApiKey.OFFSET_COMMIT, "0-10", groups.commit, max_values=1_000, is_cut=True),
+    Route(ApiKey.OFFSET_FETCH, "0-10", groups.fetch_offsets, is_cut=True, weights=_GROUPS),
+    Route(ApiKey.FIND_COORDINATOR, "0-6", groups.coordinators, is_cut=True, weights={"coordinator_keys": _id_values}),
+    Route(ApiKey.JOIN_GROUP, "0-9", groups.member, "groups.join"),
+    Route(ApiKey.HEARTBEAT, "0-4", groups.member, "groups.heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, "0-5", groups.member, "groups.leave", is_cut=True),
+    Route(ApiKey.SYNC_GROUP, "0-5", groups.member, "groups.sync", max_values=_MANY),
     Route(
-        ApiKey.OFFSET_FETCH,
-        groups.fetch_offsets,
-        is_cut=True,
-        weights=_GROUPS,
+        ApiKey.DESCRIBE_GROUPS, "0-6", groups.describe, "groups.describe", is_cut=True, weights={"groups": _id_values}
     ),
     Route(
-        ApiKey.FIND_COORDINATOR,
-        groups.coordinators,
-        is_cut=True,
-        weights={"coordinator_keys": _id_values},
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, "0-1", groups.consumer_member, "groups.consumer_heartbeat", max_values=_MANY
     ),
-    Route(ApiKey.JOIN_GROUP, groups.member, "groups.join"),
-    Route(ApiKey.HEARTBEAT, groups.member, "groups.heartbeat"),
-    Route(ApiKey.LEAVE_GROUP, groups.member, "groups.leave", is_cut=True),
-    Route(ApiKey.SYNC_GROUP, groups.member, "groups.sync", max_values=_MANY),
-    Route(ApiKey.DESCRIBE_GROUPS, groups.describe, "groups.describe", is_cut=True, weights={"groups": _id_values}),
-    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, groups.consumer_member, "groups.consumer_heartbeat", max_values=_MANY),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        "0-1",
         groups.describe_members,
         "groups.describe_consumers",
         is_cut=True,
         weights={"group_ids": _id_values},
     ),
-    Route(ApiKey.LIST_GROUPS, groups.list_all, "groups.list"),
-    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
-    Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
-    Route(ApiKey.CREATE_TOPICS, topics.create, is_whole=True),
-    Route(
-        ApiKey.DELETE_TOPICS,
-        topics.delete,
-        max_values=_FEW,
-        is_cut=True,
-    ),
-    Route(ApiKey.DELETE_RECORDS, topics.each_topic(Operation.DELETE), max_values=500, is_cut=True),
+    Route(ApiKey.LIST_GROUPS, "0-5", groups.list_all, "groups.list"),
+    Route(ApiKey.SASL_HANDSHAKE, "0-1", open_to_all("it is how a client says who it is")),
+    Route(ApiKey.API_VERSIONS, "0-5", open_to_all("clients ask for it before they authenticate")),
+    Route(ApiKey.CREATE_TOPICS, "2-7", topics.create, is_whole=True),
+    Route(ApiKey.DELETE_TOPICS, "1-6", topics.delete, max_values=_FEW, is_cut=True),
+    Route(ApiKey.DELETE_RECORDS, "0-2", topics.each_topic(Operation.DELETE), max_values=500, is_cut=True),
     # Kafka 4.4.0 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize, max_version=5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs, is_cut=True),
-    Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers, is_cut=True),
-    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets, max_values=1_000, is_cut=True),
+    Route(ApiKey.INIT_PRODUCER_ID, "0-5", transactions.initialize),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", topics.leader_epochs, is_cut=True),
+    Route(ApiKey.WRITE_TXN_MARKERS, "1-2", transactions.write_markers, is_cut=True),
+    Route(ApiKey.TXN_OFFSET_COMMIT, "0-6", transactions.commit_offsets, max_values=1_000, is_cut=True),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
+        "0-5",
         transactions.add_partitions,
         "transactions.add_partitions",
         is_cut=True,
-        weights={"transactions": lambda each: _id_values(each.transactional_id)},
+        weights=_TRANSACTIONS,
     ),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets, "transactions.add_offsets"),
-    Route(ApiKey.END_TXN, transactions.end, "transactions.end"),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, "0-4", transactions.add_offsets, "transactions.add_offsets"),
+    Route(ApiKey.END_TXN, "0-5", transactions.end, "transactions.end"),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
-    Route(ApiKey.DESCRIBE_ACLS, security.describe_acls),
-    Route(ApiKey.CREATE_ACLS, security.change_acls(security.check_creation), max_values=_MANY, is_whole=True),
+    Route(ApiKey.DESCRIBE_ACLS, "1-3", security.describe_acls),
+    Route(ApiKey.CREATE_ACLS, "1-3", security.change_acls(security.check_creation), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_ACLS,
+        "1-3",
         security.change_acls(partial(security.check_filter, "DeleteAcls")),
         max_values=_MANY,
         is_whole=True,
     ),
-    Route(
-        ApiKey.DESCRIBE_CONFIGS,
-        configs.configs(Operation.DESCRIBE_CONFIGS),
-        max_values=_FEW,
-        is_cut=True,
-    ),
+    Route(ApiKey.DESCRIBE_CONFIGS, "1-4", configs.configs(Operation.DESCRIBE_CONFIGS), max_values=_FEW, is_cut=True),
     Route(
         ApiKey.ALTER_CONFIGS,
+        "0-2",
         configs.configs(Operation.ALTER_CONFIGS),
         max_values=_FEW,
         is_cut=True,
         weights=_CONFIGS,
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
-    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
-    Route(
-        ApiKey.CREATE_PARTITIONS,
-        topics.each_topic(Operation.ALTER),
-        max_values=_MANY,
-        is_cut=True,
-    ),
+    Route(ApiKey.SASL_AUTHENTICATE, "0-2", open_to_all("it is how a client says who it is")),
+    Route(ApiKey.CREATE_PARTITIONS, "0-3", topics.each_topic(Operation.ALTER), max_values=_MANY, is_cut=True),
     Route(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "0-1",
         configs.configs(Operation.ALTER_CONFIGS),
         max_values=_FEW,
         is_cut=True,
         weights=_CONFIGS,
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
-    Route(ApiKey.ELECT_LEADERS, cluster(Operation.ALTER), max_values=_MANY),
-    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, cluster(Operation.ALTER), max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster(Operation.ALTER), is_cut=True),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster(Operation.DESCRIBE), max_values=_MANY),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
-    Route(
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        metadata.topic_partitions,
-        max_values=_MANY,
-    ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster(Operation.DESCRIBE), max_values=_MANY, is_whole=True),
+    Route(ApiKey.ELECT_LEADERS, "0-2", cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, "1-2", cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "0-1", cluster(Operation.ALTER), is_cut=True),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, "0", cluster(Operation.DESCRIBE), max_values=_MANY),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, "0-1", cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "0", metadata.topic_partitions, max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, "1-5", cluster(Operation.DESCRIBE), max_values=_MANY, is_whole=True),
     # Answered as by a Kafka without delegation.token.secret.key.
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, security.create_token),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, "1-3", security.create_token),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, "1-2", open_to_all("there are no tokens")),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, "1-2", open_to_all("there are no tokens")),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, "1-3", open_to_all("there are no tokens")),
     Route(
         ApiKey.DELETE_GROUPS,
+        "0-3",
         groups.each_group(Operation.DELETE),
         "groups.delete",
         max_values=_FEW,
         is_cut=True,
         weights={"groups_names": _id_values},
     ),
-    Route(ApiKey.OFFSET_DELETE, groups.delete_offsets, "groups.delete_offsets", is_cut=True),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS, text=None)),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster(Operation.ALTER_CONFIGS), is_cut=True),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, security.describe_credentials),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster(Operation.ALTER)),
-    Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
-    Route(ApiKey.DESCRIBE_CLUSTER, metadata.cluster),
-    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers, is_cut=True),
+    Route(ApiKey.OFFSET_DELETE, "0", groups.delete_offsets, "groups.delete_offsets", is_cut=True),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, "0-1", cluster(Operation.DESCRIBE_CONFIGS, text=None)),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, "0-1", cluster(Operation.ALTER_CONFIGS), is_cut=True),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "0", security.describe_credentials),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "0", cluster(Operation.ALTER)),
+    Route(ApiKey.UPDATE_FEATURES, "0-2", cluster(Operation.ALTER)),
+    Route(ApiKey.DESCRIBE_CLUSTER, "0-2", metadata.cluster),
+    Route(ApiKey.DESCRIBE_PRODUCERS, "0", topics.producers, is_cut=True),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
+        "0",
         transactions.describe,
         "transactions.describe",
         is_cut=True,
         weights={"transactional_ids": _id_values},
     ),
-    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all, "transactions.list"),
+    Route(ApiKey.LIST_TRANSACTIONS, "0-2", transactions.list_all, "transactions.list"),
     *SHARE_ROUTES,
 )
 
 # What a broker serves besides that is alone: the quorum of its controllers is itself. With ZooKeeper there is none, and
 # Kafka 3.9 does not offer it there.
-LONE_ROUTES = (Route(ApiKey.DESCRIBE_QUORUM, cluster(Operation.DESCRIBE), max_values=_MANY),)
+LONE_ROUTES = (Route(ApiKey.DESCRIBE_QUORUM, "0-2", cluster(Operation.DESCRIBE), max_values=_MANY),)
 
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
-    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS),
-    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS),
+    Route(ApiKey.LEADER_AND_ISR, "0-7", _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.STOP_REPLICA, "0-4", _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.UPDATE_METADATA, "0-8", _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, "0-3", _AMONG_BROKERS),
+    Route(ApiKey.ALTER_PARTITION, "0-3", _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, "0", _AMONG_BROKERS),
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
 OWN_ROUTES: tuple[Route, ...] = (
-    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query, "transactions.queries.join"),
+    Route(OwnApiKey.ODRADEK_JOIN_QUERY, "0", transactions.join_query, "transactions.queries.join"),
     Route(
         OwnApiKey.ODRADEK_END_QUERY_BATCH,
+        "0",
         transactions.end_query_batch,
         "transactions.queries.end",
         max_values=MAX_PARTICIPANTS,
     ),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, transactions.describe_queries, "transactions.queries.describe"),
-    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE, topics.renew_lease),
-    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, "0", transactions.describe_queries, "transactions.queries.describe"),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, "0", topics.lease),
+    Route(OwnApiKey.ODRADEK_RENEW_LEASE, "0", topics.renew_lease),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, "0", cluster(Operation.ALTER)),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, "0-1", cluster(Operation.DESCRIBE)),
 )
 
 
@@ -397,8 +381,8 @@ def routes_of(services: Services) -> tuple[Route, ...]:
     return (*ROUTES, *more, *OWN_ROUTES)
 
 
-# What a process imports in turns after its start, so that no first request waits for all of it. Each brings what the
-# next ones need.
+# What a process imports in turns after its start, so that no first request of a group waits for all of it. Each brings
+# what the next ones need.
 _COORDINATORS: tuple[str, ...] = (
     "groups.records",
     "groups.events",
@@ -418,23 +402,14 @@ _COORDINATORS: tuple[str, ...] = (
 )
 
 
-def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:
-    """Import the messages of every route, and then the coordinators, one module a turn of the loop.
-
-    The first ApiVersions request of a process needs all messages, and would take 26 ms to import them. The first
-    request of a group would take as long.
-    """
-
-    def steps() -> Iterator[object]:
-        for route in routes:
-            yield route.versions
-        for name in _COORDINATORS:
-            yield import_module(f"..coordination.{name}", __package__)
-
-    rest = steps()
+def load_coordinators(loop: asyncio.AbstractEventLoop) -> None:
+    """Import the coordinators, one module a turn of the loop."""
+    rest = iter(_COORDINATORS)
 
     def load_next() -> None:
-        if next(rest, None) is not None:
+        name = next(rest, None)
+        if name is not None:
+            import_module(f"..coordination.{name}", __package__)
             loop.call_soon(load_next)
 
     loop.call_soon(load_next)

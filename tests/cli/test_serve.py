@@ -216,7 +216,8 @@ LATER = (
 # A module takes half a millisecond on average, of the 0.2 s in which a broker should be ready, and so does a dataclass.
 MAX_MODULES = 425
 MAX_DATACLASSES = 35
-# Runs `odradek serve` until it is ready, and prints the modules and the dataclasses that were made.
+# Runs `odradek serve` until it is ready and knows what ApiVersions answers, and prints the modules and the dataclasses
+# that were made.
 UNTIL_READY = """
 import dataclasses, json, os, sys
 made, process = [], dataclasses._process_class
@@ -225,6 +226,9 @@ import odradek.cli.serve as serve
 from odradek.cli import main
 
 def ready(address):
+    from odradek.broker.network.routes import ALONE_ROUTES
+
+    assert all(route.versions for route in ALONE_ROUTES)
     os.write(1, json.dumps([sorted(sys.modules), made]).encode())
     os._exit(0)
 

@@ -13,7 +13,6 @@ from odradek.broker.network.routes import LONE_ROUTES, OWN_ROUTES, ROUTES, Route
 from odradek.protocol import apis
 from odradek.protocol.apis import FIRST_OWN_KEY, ApiKey, OwnApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.tests.support.clients.raw import Raw
 
 
@@ -23,13 +22,8 @@ class Planted(IntEnum):
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Route]:
-    """Plant an own route whose messages are those of Heartbeat."""
-
-    def message(key: apis.AnyKey, kind: str) -> object:
-        return HeartbeatRequest if key == Planted.ODRADEK_PLANTED else apis.message(key, kind)  # type: ignore[arg-type]
-
-    route = Route(Planted.ODRADEK_PLANTED, open_to_all("a test"))  # type: ignore[arg-type]
-    monkeypatch.setattr(routes, "message", message)
+    """Plant an own route."""
+    route = Route(Planted.ODRADEK_PLANTED, "0", open_to_all("a test"))  # type: ignore[arg-type]
     monkeypatch.setattr(routes, "OWN_ROUTES", (*OWN_ROUTES, route))
     yield route
 
