@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..broker.cluster.znodes import PERSISTENT
@@ -51,6 +52,8 @@ class FakeZookeeper:
         self.events: dict[int, deque[tuple[str, str]]] = defaultdict(deque)
         # Every content that a znode had, for tests that look at its history.
         self.history: list[tuple[str, bytes | None]] = []
+        # Hears of each change as it comes.
+        self.changed: Callable[[str, bytes | None], object] = lambda path, data: None
         for path in PERSISTENT:
             self.make(path)
 
@@ -169,7 +172,7 @@ class FakeZookeeper:
             node.data, node.version = change.data, node.version + 1
             self.zxid += 1
             node.mzxid = self.zxid
-            self.history.append((change.path, change.data))
+            self._note(change.path, change.data)
             self._fire("data", change.path)
         elif isinstance(change, Delete):
             self._remove(change.path)
@@ -177,16 +180,20 @@ class FakeZookeeper:
     def _insert(self, path: str, data: bytes, owner: int) -> None:
         self.zxid += 1
         self.nodes[path] = _Node(data, 0, self.zxid, self.zxid, owner)
-        self.history.append((path, data))
+        self._note(path, data)
         self._fire("data", path)
         self._fire("children", path.rpartition("/")[0])
 
     def _remove(self, path: str) -> None:
         self.zxid += 1
         del self.nodes[path]
-        self.history.append((path, None))
+        self._note(path, None)
         for kind, where in (("data", path), ("children", path), ("children", path.rpartition("/")[0])):
             self._fire(kind, where)
+
+    def _note(self, path: str, data: bytes | None) -> None:
+        self.history.append((path, data))
+        self.changed(path, data)
 
     def _fire(self, kind: str, path: str) -> None:
         for session in self._watches.pop((kind, path), set()):

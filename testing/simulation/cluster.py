@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from ...broker.cluster.znodes import CONTROLLER, TOPICS
 from ...broker.configs.broker_config import BrokerConfig
 from ...broker.metrics.request_counts import ApiCounts
 from ...broker.server import Broker
@@ -87,13 +89,13 @@ class Node:
             assert process is not None
             if not self.disk.is_failing:
                 process.errors.append(f"does not start: {error!r}")
-            self._cluster.world.tell(self.host, f"does not start: {error}")
+            self._tell(f"does not start: {error}")
             # A command that fails ends its process.
             process.loop.call_soon(self._end, process)
             return
         self._serves = True
         self.requests.append(broker.services.requests)
-        self._cluster.world.tell(self.host, "serves")
+        self._tell("serves")
 
     def start(self) -> None:
         """Start the broker. It serves some time later."""
@@ -119,24 +121,35 @@ class Node:
 
     def stopped(self) -> None:
         """Take down that the process has ended by itself."""
-        self._leave()
+        self._leave("has stopped")
 
     def kill(self) -> None:
         """End the broker by SIGKILL."""
         assert self.process is not None
         self.process.kill()
-        self._leave()
+        self._leave("is dead")
 
     def cut_power(self, seed: int) -> None:
         """Cut the power of the machine: the disk loses what it may lose."""
         assert self.process is not None
         self.process.cut_power()
-        self._leave()
+        self._leave("has no power")
+        before = self.disk.contents()
         self.disk.lose(seed)
+        after = self.disk.contents()
+        for name in sorted(before):
+            if (left := after.get(name)) != before[name]:
+                has = (
+                    "is gone"
+                    if left is None
+                    else f"has {len(left)}" + (", changed" if len(left) == len(before[name]) else "")
+                )
+                self._tell(f"{name} had {len(before[name])} bytes before the power cut, and {has}")
 
     def lose_directory(self) -> None:
         """Lose all files of the machine, which must not run."""
         self.disk.clear()
+        self._tell("has lost its directory")
 
     def boot(self) -> None:
         """Start the machine and the broker again."""
@@ -144,8 +157,12 @@ class Node:
             each.boot()
         self.start()
 
-    def _leave(self) -> None:
+    def _tell(self, what: str) -> None:
+        self._cluster.world.tell(self.host, what)
+
+    def _leave(self, how: str) -> None:
         assert self.process is not None
+        self._tell(how)
         self.process.is_alive = False
         self.past.append(self.process)
         self.process = self.broker = None
@@ -169,6 +186,7 @@ class Cluster:
         self.network = Network(world)
         self.is_replicated = nodes > 1
         self.ensemble = Ensemble()
+        self.ensemble.model.changed = self._tell_change
         self._digest = hashlib.sha256()
         self.network.sent = self._note_bytes
         texts = {**_CONFIGS, **(_REPLICATED if self.is_replicated else {}), **(configs or {})}
@@ -179,6 +197,16 @@ class Cluster:
         self._digest.update(b"%d %d " % (self.world.now_ns, len(data)))
         # Errors that a broker sends may name a file.
         self._digest.update(data.replace(self._folder_name, b""))
+
+    def _tell_change(self, path: str, data: bytes | None) -> None:
+        """Bring who leads, and the ISRs, into the time line."""
+        if data and path == CONTROLLER:
+            self.world.tell("zookeeper", f"broker {json.loads(data)['brokerid']} is the controller")
+        elif data and path.startswith(TOPICS) and path.endswith("/state"):
+            topic, _, index, _ = path.removeprefix(TOPICS + "/").split("/")
+            state = json.loads(data)
+            led = f"led by {state['leader']} at epoch {state['leader_epoch']}, ISR {state['isr']}"
+            self.world.tell("zookeeper", f"{topic}-{index} is {led}")
 
     @property
     def addresses(self) -> str:

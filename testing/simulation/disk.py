@@ -123,6 +123,12 @@ class SimulatedDisk(LossyDisk):
         for path in sorted(self._root.rglob("*")):
             self._date(path)
 
+    def contents(self) -> dict[str, bytes]:
+        """Return what each file has now."""
+        return {
+            str(each.relative_to(self._root)): each.read_bytes() for each in self._root.rglob("*") if each.is_file()
+        }
+
     def clear(self) -> None:
         """Lose every file, as a machine whose disk was replaced."""
         shutil.rmtree(self._root)

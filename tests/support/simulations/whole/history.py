@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 Place = tuple[str, int]
 
 
+def name_of(place: Place) -> str:
+    """Return how logs and people call a partition."""
+    return f"{place[0]}-{place[1]}"
+
+
 @dataclass
 class Transaction:
     """One transaction: its records, by place, and how it ended. None: nobody knows."""

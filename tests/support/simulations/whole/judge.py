@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from .history import History, Place
+from .history import History, Place, name_of
 
 Log = list[tuple[int, bytes]]
 
@@ -37,22 +37,22 @@ def _acknowledged(history: History, logs: Mapping[Place, Log]) -> Iterator[str]:
         there = {value: offset for offset, value in logs[place]}
         for value, offset in values.items():
             if value not in there:
-                yield f"{place}: the acknowledged record {value!r} (offset {offset}) is lost"
+                yield f"{name_of(place)}: the acknowledged record {value!r} (offset {offset}) is lost"
             elif offset >= 0 and there[value] != offset:
-                yield f"{place}: {value!r} was acknowledged at {offset} and is at {there[value]}"
+                yield f"{name_of(place)}: {value!r} was acknowledged at {offset} and is at {there[value]}"
 
 
 def _in_order(logs: Mapping[Place, Log]) -> Iterator[str]:
     for place, log in logs.items():
         for value, count in Counter(value for _, value in log).items():
             if count > 1:
-                yield f"{place}: {value!r} is there {count} times"
+                yield f"{name_of(place)}: {value!r} is there {count} times"
         last: dict[bytes, int] = defaultdict(lambda: -1)
         for _, value in log:
             name, _, number = value.partition(b":")
             if number.isdigit():
                 if int(number) <= last[name]:
-                    yield f"{place}: {value!r} comes after {last[name]}"
+                    yield f"{name_of(place)}: {value!r} comes after {last[name]}"
                 last[name] = int(number)
 
 
@@ -80,7 +80,8 @@ def _prefixes(history: History, logs: Mapping[Place, Log], committed: Mapping[Pl
                     (i for i, (one, other) in enumerate(zip(read, whole, strict=False)) if one != other), len(whole)
                 )
                 after = read[at : at + 2], whole[at : at + 2]
-                yield f"{place}: {reader} has read what is no prefix: at record {at} {after[0]}, the log has {after[1]}"
+                why = f"at record {at} {after[0]}, the log has {after[1]}"
+                yield f"{name_of(place)}: {reader} has read what is no prefix: {why}"
 
 
 def _commits(history: History) -> Iterator[str]:
@@ -93,7 +94,7 @@ def _commits(history: History) -> Iterator[str]:
         for ended_s, began_s, offset, member in sorted(commits):
             highest = max((before for end, before in ended if end < began_s), default=0)
             if offset < highest:
-                yield f"{place}: {member} committed {offset} at {began_s:.3f} s, after {highest} was committed"
+                yield f"{name_of(place)}: {member} committed {offset} at {began_s:.3f} s, after {highest} was committed"
             ended.append((ended_s, offset))
 
 
@@ -101,9 +102,9 @@ def check_committed(history: History, place: Place, offset: int) -> Iterator[str
     """Check what a group's offset is at the end."""
     highest = max((each.offset for each in history.commits if each.place == place), default=0)
     if offset < highest:
-        yield f"{place}: the committed offset is {offset}, and {highest} was acknowledged"
+        yield f"{name_of(place)}: the committed offset is {offset}, and {highest} was acknowledged"
     elif offset > 0 and (place, offset) not in history.wanted_commits:
-        yield f"{place}: nobody has committed {offset}"
+        yield f"{name_of(place)}: nobody has committed {offset}"
 
 
 def check_replicas(

@@ -10,7 +10,7 @@ from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
 from odradek.protocol.errors import KafkaError
 from odradek.testing.simulation.world import World
 
-from .history import History, Place, Transaction
+from .history import History, Place, Transaction, name_of
 
 PLAIN, WHOLE = "plain", "whole"
 PARTITIONS = 2
@@ -36,7 +36,7 @@ class Load:
                 await once()
             except (KafkaError, OSError, TimeoutError) as error:
                 self.history.counts[f"{type(self).__name__} failed"] += 1
-                self.world.tell(self.name, f"fails: {type(error).__name__}: {str(error)[:120]}")
+                self.world.tell(self.name, f"fails: {type(error).__name__}: {str(error)[:180]}")
                 await asyncio.sleep(0.2)
 
 
@@ -67,7 +67,8 @@ class PlainWriter(Load):
 
     def _note(self, done: asyncio.Future[RecordMetadata], place: Place, value: bytes) -> None:
         if not done.cancelled() and done.exception() is None:
-            self.history.acknowledged[place][value] = done.result().offset
+            offset = self.history.acknowledged[place][value] = done.result().offset
+            self.world.tell(self.name, f"{value!r} is acknowledged at offset {offset} of {name_of(place)}")
             self.history.counts["acknowledged"] += 1
 
 
@@ -113,6 +114,7 @@ class TransactionWriter(Load):
     def ended(self, transaction: Transaction, commits: bool) -> None:
         """Take down how a transaction ended."""
         transaction.committed = commits
+        self.world.tell(self.name, f"transaction {transaction.name} is {'committed' if commits else 'aborted'}")
         self.history.counts["committed" if commits else "aborted"] += 1
 
 

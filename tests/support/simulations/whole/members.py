@@ -25,7 +25,7 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.testing.simulation.cluster import Cluster
 
-from .history import Commit, History
+from .history import Commit, History, name_of
 from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
 from .requests import Requests
 
@@ -114,6 +114,7 @@ class Member(Load):
         await consumer.commit(offsets)
         for place, offset in places.items():
             self.history.commits.append(Commit(self.name, place, offset, began_s, self.world.now_s))
+            self.world.tell(self.name, f"offset {offset} of {name_of(place)} is committed")
         self.history.counts["commits"] += 1
 
     async def _commit_late(
@@ -143,7 +144,9 @@ class Member(Load):
         for each in answer.topics[0].partitions:
             if each.error_code == ErrorCode.NONE:
                 place = PLAIN, each.partition_index
-                self.history.seen.append(f"{place}: a commit of epoch {epoch} was taken after epoch {at.generation_id}")
+                self.history.seen.append(
+                    f"{name_of(place)}: a commit of epoch {epoch} was taken after epoch {at.generation_id}"
+                )
 
     async def _heartbeat_late(
         self, consumer: Consumer[bytes, bytes], had: dict[int, frozenset[TopicPartition]]

@@ -26,6 +26,7 @@ from .load import PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reade
 from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
 from .sharing import LOCK_MS, FormerLeader, Namesakes, ShareMember, begin, check_sharing
+from .story import told
 
 # The virtual seconds of the load, and those that a healed cluster may take until it serves everything again.
 LOAD_S = 12.0
@@ -44,8 +45,6 @@ _ACCESS = {
     "super.users": "User:ANONYMOUS",
     "log.retention.check.interval.ms": "1000",
 }
-# So much of the time line a report has.
-_STORY_LINES = 60
 
 
 @dataclass
@@ -60,15 +59,18 @@ class Result:
     fingerprint: str
     covered: Counter[str] = field(default_factory=Counter)
     virtual_s: float = 0.0
+    # What held all the time, as people read it.
+    world: str = ""
 
     def report(self) -> str:
         """Return the failure as a text that a person can read."""
         lines = [
             f"seed {self.seed}, {self.nodes} nodes, {len(self.faults)} faults:",
             *self.violations[:10],
+            self.world,
             "time line:",
+            *told(self.story, self.violations[:10]),
         ]
-        lines += [f"{at:9.3f} s  {who:<12} {what}" for at, who, what in self.story[-_STORY_LINES:]]
         return "\n".join(lines)
 
 
@@ -146,7 +148,17 @@ class Run:
                 covered += Counter({f"asked {each.name}": each.requests for each in counts.values()})
         nodes, story_ = len(self.cluster.nodes), self.world.story
         violations = sorted(set(self.violations), key=self.violations.index)
-        return Result(self.world.seed, nodes, violations, self.faults, story_, fingerprint, covered, self.world.now_s)
+        now_s, world = self.world.now_s, self._world_in_words()
+        return Result(self.world.seed, nodes, violations, self.faults, story_, fingerprint, covered, now_s, world)
+
+    def _world_in_words(self) -> str:
+        force = "every batch" if self._forces else "what replication and transactions ask for"
+        ahead = ", ".join(f"{each.clocks.ahead_ms} ms" for each in self.cluster.nodes.values())
+        clients = ", ".join(each.name for each, _ in self._loads)
+        return (
+            f"the world: brokers force {force} to disk; their clocks are in the end ahead by {ahead}; "
+            f"the network is {self.cluster.network.slowness:g} times as slow as usual; clients: {clients}"
+        )
 
     def _phases(self) -> None:
         phase = "the cluster starts"

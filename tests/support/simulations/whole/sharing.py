@@ -17,7 +17,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from odradek.testing.simulation.world import World
 
-from .history import History, Place
+from .history import History, Place, name_of
 from .judge import Log
 from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
 from .requests import Requests
@@ -68,7 +68,7 @@ class ShareMember(Load):
         self.history.counts["accepted"] += len(accepted)
         for key in accepted:
             if key in self.history.accepted:
-                self.history.seen.append(f"{key[0]}: offset {key[1]} of a share group was accepted twice")
+                self.history.seen.append(f"{name_of(key[0])}: offset {key[1]} of a share group was accepted twice")
             self.history.accepted.add(key)
 
 
@@ -136,7 +136,7 @@ async def check_sharing(
                 for each in records:
                     key = (place.topic, place.partition), each.offset
                     if key in history.accepted:
-                        yield f"{key[0]}: offset {key[1]} was accepted, and is delivered again"
+                        yield f"{name_of(key[0])}: offset {key[1]} was accepted, and is delivered again"
                     history.delivered.add(key)
     lost = sorted(wanted - history.delivered)
     if lost:
