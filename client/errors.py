@@ -387,6 +387,6 @@ def results_of(found: Mapping[Item, R | KafkaError]) -> dict[Item, R]:
     """Return the results without errors. Raises the error of a single item, or of all, as it is, else ItemsFailed."""
     errors = [result for result in found.values() if isinstance(result, KafkaError)]
     if errors:
-        failed_as_one = len(errors) == len(found) and all(error is errors[0] for error in errors)
+        failed_as_one = len(errors) == len(found) and len({(each.code, each.message) for each in errors}) == 1
         raise errors[0] if failed_as_one else ItemsFailed(found)
     return {item: result for item, result in found.items() if not isinstance(result, KafkaError)}

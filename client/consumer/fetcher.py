@@ -80,6 +80,7 @@ class Fetcher:
         now_ms = monotonic_ms()
         leaders: dict[int, list[PartitionState]] = {}
         unchecked: list[PartitionState] = []
+        without_position: list[PartitionState] = []
         pauses = [state.muted_until_ms - now_ms for state in self._positions if state.muted_until_ms > now_ms]
         for state in self._positions:
             self._checks.check_topic(state)
@@ -89,7 +90,7 @@ class Fetcher:
                 state.find_again = False
                 self._cluster.spawn(self._finder.find_for_polls([state]), "find a position again")
             elif state.reset is not None:
-                self._finder.request_resets()
+                without_position.append(state)
             elif state.error is None and self._checks.is_due(state):
                 unchecked.append(state)
             elif state.is_fetchable and not (state.waits and self._is_full(state)):
@@ -99,8 +100,8 @@ class Fetcher:
                     pauses.append(self._cluster.options.retry_backoff_ms)
                 else:
                     leaders.setdefault(leader, []).append(state)
-        if unchecked:
-            self._checks.request(unchecked)
+        self._checks.requests.begin(unchecked)
+        self._finder.resets.begin(without_position)
         moving = sum(state.buffered_bytes for state in self._positions if not (state.waits or state.paused))
         if moving < self._options.fetch_max_bytes:
             for leader, states in leaders.items():

@@ -13,10 +13,9 @@ What was fetched ahead is dropped before a check: it may be of the old log.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_for_leader_epoch import (
@@ -31,7 +30,7 @@ from ..core.cluster import Cluster
 from ..core.metadata import NO_LEADER
 from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion
 from ..record import TopicPartition
-from .position_finder import PartitionRetries, PositionFinder
+from .position_finder import LeaderTasks, PartitionRetries, PositionFinder
 from .positions import PartitionState, Signals
 
 _log = logging.getLogger(__name__)
@@ -48,8 +47,9 @@ class PositionChecks:
     _finder: PositionFinder
     _retries: PartitionRetries
     _signals: Signals
-    # Leader -> the request to it that is under way.
-    _requests: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, "asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        self.requests = LeaderTasks(self._cluster, self._signals, "check positions", self._check)
 
     # -- Topic ids
 
@@ -83,30 +83,17 @@ class PositionChecks:
         state.checked_epoch = info.leader_epoch
         return False
 
-    def request(self, states: Sequence[PartitionState]) -> None:
-        """Ask the leaders of these partitions where the epochs of their positions end, without waiting for it."""
-        leaders: dict[int, list[PartitionState]] = {}
-        for state in states:
-            leader = self._cluster.leader(state.partition)
-            if leader == NO_LEADER:
+    async def _check(self, leader: int, waiting: Sequence[PartitionState]) -> None:
+        """Ask the leader of these partitions where the epochs of their positions end."""
+        # The task begins later than it was asked for: a position may have been reset meanwhile.
+        states = [state for state in waiting if state.position is not None]
+        if leader == NO_LEADER:
+            for state in states:
                 self._cluster.refresh_leader(state.partition)
                 self._retries.mute(state)
-            elif leader not in self._requests:
-                leaders.setdefault(leader, []).append(state)
-        for leader, led in leaders.items():
-            for state in led:
-                state.rewind()
-            task = self._cluster.spawn(self._check(leader, led), "check positions")
-            self._requests[leader] = task
-            task.add_done_callback(lambda _, leader=leader: self._done(leader))
-
-    def _done(self, leader: int) -> None:
-        del self._requests[leader]
-        self._signals.fetch.set()
-
-    async def _check(self, leader: int, states: Sequence[PartitionState]) -> None:
-        # The task begins later than it was asked for: a position may have been reset meanwhile.
-        states = [state for state in states if state.position is not None]
+            return
+        for state in states:
+            state.rewind()
         versions = {state.partition: (state, state.version) for state in states}
         view = self._cluster.view
         epochs = {

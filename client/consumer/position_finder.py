@@ -9,10 +9,10 @@ user.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
@@ -22,7 +22,7 @@ from ..errors import ItemsFailed, NoOffsetForPartition, UnknownTopic
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_commits import Offsets
 from .options import FetchOptions
-from .positions import PartitionState, Positions, Signals
+from .positions import PartitionState, Signals
 
 _log = logging.getLogger(__name__)
 
@@ -62,17 +62,45 @@ class PartitionRetries:
 
 
 @dataclass(eq=False, repr=False)
+class LeaderTasks:
+    """One task at a time for each leader, as for partitions without one: one that is away holds no other up."""
+
+    _cluster: Cluster
+    _signals: Signals
+    _name: str
+    _work: Callable[[int, Sequence[PartitionState]], Coroutine[Any, Any, None]]
+    _busy: set[int] = field(default_factory=set[int])
+
+    def begin(self, states: Iterable[PartitionState]) -> None:
+        """Begin the work for partitions whose leaders have none."""
+        leaders: dict[int, list[PartitionState]] = {}
+        for state in states:
+            leaders.setdefault(self._cluster.leader(state.partition), []).append(state)
+        for leader in leaders.keys() - self._busy:
+            self._busy.add(leader)
+            self._cluster.spawn(self._do(leader, leaders[leader]), self._name)
+
+    async def _do(self, leader: int, states: Sequence[PartitionState]) -> None:
+        try:
+            await self._work(leader, states)
+        finally:
+            self._busy.discard(leader)
+            self._signals.fetch.set()
+
+
+@dataclass(eq=False, repr=False)
 class PositionFinder:
     """Moves partitions to their committed offsets, and resets positions by ListOffsets."""
 
     _cluster: Cluster
-    _positions: Positions
     # None without a group and a store.
     _committed: Offsets | None
     _options: FetchOptions
     _retries: PartitionRetries
     _signals: Signals
-    _resets: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.resets = LeaderTasks(self._cluster, self._signals, "list offsets", self._reset_positions)
 
     # -- Committed offsets
 
@@ -133,17 +161,12 @@ class PositionFinder:
         else:
             state.reset_to(self._options.reset.timestamp(), why)
 
-    def request_resets(self) -> None:
-        """Find the positions to be reset, in a task, unless one is at it."""
-        if self._resets is None or self._resets.done():
-            self._resets = self._cluster.spawn(self._reset_positions(), "list offsets")
-
-    async def _reset_positions(self) -> None:
-        states = {state.partition: (state, state.version) for state in self._positions if state.reset is not None}
-        timestamps = {partition: state.reset for partition, (state, _) in states.items() if state.reset is not None}
+    async def _reset_positions(self, _leader: int, waiting: Sequence[PartitionState]) -> None:
+        states = {state.partition: (state, state.version) for state in waiting}
+        timestamps = {state.partition: state.reset for state in waiting if state.reset is not None}
         found = await self._offsets(timestamps)
-        for partition, (state, version) in states.items():
-            result = found[partition]
+        for partition, result in found.items():
+            state, version = states[partition]
             if state.version != version:
                 continue
             if isinstance(result, UnknownTopic) and state.reset_from is not None:

@@ -71,7 +71,7 @@ class Session:
         if options.offset_store is not None:
             self._committed = StoredOffsets(options.offset_store)
         retries = PartitionRetries(cluster, self.signals)
-        self._finder = PositionFinder(cluster, positions, self._committed, options.fetch, retries, self.signals)
+        self._finder = PositionFinder(cluster, self._committed, options.fetch, retries, self.signals)
         checks = PositionChecks(cluster, self._finder, retries, self.signals)
         self._fetcher = Fetcher(
             cluster, positions, self._finder, checks, options.fetch, retries, self.signals, self.counts

@@ -17,7 +17,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..errors import BadResponse, ConnectionLost, UnknownTopic, error_of, results_of
+from ..errors import BadResponse, UnknownTopic, error_of, results_of
 from ..record import OffsetAndTimestamp, TopicPartition
 from .cluster import Cluster
 from .metadata import NO_LEADER
@@ -27,6 +27,8 @@ K = TypeVar("K")
 R = TypeVar("R")
 W = TypeVar("W")
 F = TypeVar("F")
+# Sends partitions of one broker to it, by its node id. Returns what became of each.
+Request = Callable[[int, Mapping[TopicPartition, W]], Awaitable[Mapping[TopicPartition, F | KafkaError]]]
 
 
 async def for_items(
@@ -86,35 +88,24 @@ def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
 async def request_from_leaders(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, W],
-    request: Callable[[int, Mapping[TopicPartition, W]], Awaitable[Mapping[TopicPartition, F | KafkaError]]],
+    request: Request[W, F],
     missing_text: Callable[[TopicPartition], str],
 ) -> dict[TopicPartition, F | KafkaError]:
     """Return what the leaders of `wanted` say of each partition: a result, or an error that is not retriable.
 
-    `request` sends the partitions of one leader to its node id and returns what became of each. Partitions that it
-    leaves out, or that have a retriable error, are requested again until `default_api_timeout_ms` is over: then their
-    last error is what became of them. Raises UnknownTopic, and KafkaError where nothing is known of any partition.
+    Partitions that a leader leaves out, or that have a retriable error, are requested again until
+    `default_api_timeout_ms` is over: then their last error is what became of them. Raises UnknownTopic, and KafkaError
+    where nothing is known of any partition.
     """
     found: dict[TopicPartition, F | KafkaError] = {}
     last_errors: dict[TopicPartition, KafkaError] = {}
 
     async def request_the_rest() -> None:
-        rest = {partition: value for partition, value in wanted.items() if partition not in found}
-        await know_leaders(cluster, rest)
-        try:
-            for leader, partitions in group_by_leader(cluster, rest).items():
-                said = await request(leader, {partition: rest[partition] for partition in partitions})
-                for partition, value in said.items():
-                    if isinstance(value, KafkaError) and value.retriable:
-                        last_errors[partition] = value
-                    else:
-                        found[partition] = value
-        except ConnectionLost:
-            # Another broker may lead by now.
-            await cluster.learn({partition.topic for partition in rest})
-            raise
+        await know_leaders(cluster, wanted.keys() - found.keys())
+        await _ask_leaders(cluster, wanted, request, found, last_errors)
         missing = [partition for partition in wanted if partition not in found]
         if missing:
+            # Another broker may lead by now.
             await cluster.learn({partition.topic for partition in missing})
             nobody = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
             raise last_errors.get(missing[0], nobody)
@@ -129,6 +120,31 @@ async def request_from_leaders(
     return found
 
 
+async def _ask_leaders(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, W],
+    request: Request[W, F],
+    found: dict[TopicPartition, F | KafkaError],
+    passing: dict[TopicPartition, KafkaError],
+) -> None:
+    """Add what the leaders say of those that are not `found` yet. Retriable errors go to `passing`."""
+
+    async def ask(leader: int, led: list[TopicPartition]) -> None:
+        try:
+            said = await request(leader, {each: wanted[each] for each in led})
+        except KafkaError as error:
+            said = dict.fromkeys(led, error)
+        for each, value in said.items():
+            if isinstance(value, KafkaError) and value.retriable:
+                passing[each] = value
+            else:
+                found[each] = value
+
+    leaders = group_by_leader(cluster, (each for each in wanted if each not in found))
+    # All at once: one that hangs takes no time from the others.
+    await asyncio.gather(*(ask(*each) for each in leaders.items()))
+
+
 async def know_leaders(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
     """Request the metadata of these partitions where a leader is not known. Raises UnknownTopic."""
     topics = sorted({partition.topic for partition in partitions})
@@ -136,19 +152,21 @@ async def know_leaders(cluster: Cluster, partitions: Collection[TopicPartition])
         await cluster.topic(topic)
     if any(cluster.leader(partition) == NO_LEADER for partition in partitions):
         await cluster.learn(topics)
+    for partition in partitions:
+        if cluster.view.partition(partition) is None:
+            raise UnknownTopic(f"topic {partition.topic!r} has no partition {partition.partition}")
 
 
 def group_by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    """Return the partitions by their leader's node id, without those that have no leader. Raises UnknownTopic."""
+    """Return the partitions by their leader's node id, without those that have no leader."""
     leaders: dict[int, list[TopicPartition]] = {}
-    for partition in partitions:
-        leader = cluster.leader(partition)
-        if leader != NO_LEADER:
-            leaders.setdefault(leader, []).append(partition)
-        elif cluster.view.partition(partition) is None:
-            raise UnknownTopic(f"topic {partition.topic!r} has no partition {partition.partition}")
+    for each in partitions:
+        if (leader := cluster.leader(each)) != NO_LEADER:
+            leaders.setdefault(leader, []).append(each)
     return leaders
 
+
+# -- Offsets
 
 # How long one who takes a partial answer waits for leaders that do not answer: long enough for one that has moved.
 _PATIENCE_MS = 3_000
@@ -162,54 +180,29 @@ async def led_offsets(
     A partition without a leader is not waited for, and one whose leader does not answer only for some seconds. Raises
     KafkaError where no partition answers, unless none of them has a leader.
     """
-    found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    errors: dict[TopicPartition, KafkaError] = {}
-
-    async def ask(leader: int, led: list[TopicPartition]) -> None:
-        wanted = {each: timestamps[each] for each in led}
-        for each, value in (await _offsets_or_errors(cluster, leader, wanted, isolation_level)).items():
-            if isinstance(value, KafkaError):
-                errors[each] = value
-            else:
-                found[each] = value
+    found: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = {}
+    passing: dict[TopicPartition, KafkaError] = {}
+    request = _offsets_from(cluster, isolation_level)
 
     async def attempt() -> None:
         rest = [each for each in timestamps if each not in found]
-        if errors or any(cluster.leader(each) == NO_LEADER for each in rest):
+        if passing or any(cluster.leader(each) == NO_LEADER for each in rest):
             await cluster.learn({each.topic for each in rest})
-        errors.clear()
-        # All at once: one that hangs takes no time from the others.
-        await asyncio.gather(*(ask(*each) for each in _by_known_leader(cluster, rest).items()))
-        if passing := [error for error in errors.values() if error.retriable]:
-            raise passing[0]
+        passing.clear()
+        await _ask_leaders(cluster, timestamps, request, found, passing)
+        for error in passing.values():
+            raise error
 
     try:
         if timestamps:
             await cluster.retry(attempt, timeout_ms=min(_PATIENCE_MS, cluster.options.default_api_timeout_ms))
     except KafkaError:
-        if not found and not errors:
+        if not found:
             raise
-    if errors and not found:
-        raise next(iter(errors.values()))
-    return found
-
-
-def _by_known_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    leaders: dict[int, list[TopicPartition]] = {}
-    for each in partitions:
-        if (leader := cluster.leader(each)) != NO_LEADER:
-            leaders.setdefault(leader, []).append(each)
-    return leaders
-
-
-async def _offsets_or_errors(
-    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], isolation_level: int
-) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-    request = offsets_request(wanted, isolation_level, cluster.options.request_timeout_ms)
-    try:
-        return offsets_in(await cluster.request(leader, request, ListOffsetsResponse))
-    except KafkaError as error:
-        return dict.fromkeys(wanted, error)
+    failed = [value for value in found.values() if isinstance(value, KafkaError)]
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    return {each: value for each, value in found.items() if not isinstance(value, KafkaError)}
 
 
 READ_UNCOMMITTED = 0
@@ -228,13 +221,7 @@ async def list_offsets(
     Retries for `default_api_timeout_ms`. Raises UnknownTopic, KafkaError, ItemsFailed if some of several partitions
     fail.
     """
-
-    async def request(
-        leader: int, led: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-        request = offsets_request(led, isolation_level, cluster.options.request_timeout_ms)
-        return offsets_in(await cluster.request(leader, request, ListOffsetsResponse))
-
+    request = _offsets_from(cluster, isolation_level)
     return results_of(await request_from_leaders(cluster, timestamps, request, "no offset was found for {}".format))
 
 
@@ -245,10 +232,19 @@ async def list_replica_offsets(
 
     Raises ConnectionLost, KafkaError, ItemsFailed if some of several partitions fail.
     """
-    timeout_ms = cluster.options.request_timeout_ms
-    request = offsets_request(timestamps, READ_UNCOMMITTED, timeout_ms, _DEBUGGING_CONSUMER)
-    response = await cluster.request(node_id, request, ListOffsetsResponse)
-    return results_of(offsets_in(response))
+    return results_of(await _offsets_from(cluster, READ_UNCOMMITTED, _DEBUGGING_CONSUMER)(node_id, timestamps))
+
+
+def _offsets_from(
+    cluster: Cluster, isolation_level: int, replica_id: int = _CONSUMER
+) -> Request[int, OffsetAndTimestamp]:
+    async def request(
+        node_id: int, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        request = offsets_request(wanted, isolation_level, cluster.options.request_timeout_ms, replica_id)
+        return offsets_in(await cluster.request(node_id, request, ListOffsetsResponse))
+
+    return request
 
 
 def offsets_request(
