@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
@@ -52,6 +53,8 @@ class Cluster:
         self._connections = ConnectionPool(options)
         # The topics whose metadata is kept.
         self._topics: set[str] = set()
+        # Those that calls wait for, with how many do.
+        self._awaited: Counter[str] = Counter()
         # Those that the next request may create, where others may not.
         self._sought: set[str] = set()
         # Returns which of the watched topics are needed no longer, after each response. None: all are needed.
@@ -155,24 +158,25 @@ class Cluster:
         if info is not None and info.partitions:
             return info
         check_topic(name)
-        self.watch((name,))
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        silent = f"no broker described the topic {name!r} within {limit_ms:g} ms"
+        self._awaited[name] += 1
         try:
-            silent = f"no broker described the topic {name!r} within {limit_ms:g} ms"
-            return await self.retry(lambda: self._look_for_topic(name, create), timeout_ms=limit_ms, silent=silent)
+            found = await self.retry(lambda: self._look_for_topic(name, create), timeout_ms=limit_ms, silent=silent)
+            self.watch((name,))
+            return found
         except _Missing as error:
-            self.forget((name,))
             raise UnknownTopic(
                 f"topic {name!r} was not there within {limit_ms:g} ms ({error.code.name}): create it first?"
             ) from None
-        except KafkaError:
-            self.forget((name,))
-            raise
+        finally:
+            self._awaited[name] -= 1
+            if not self._awaited[name]:
+                del self._awaited[name]
 
     async def _look_for_topic(self, name: str, create: bool) -> TopicInfo:
         """Return a topic that has a leader. Raises _Missing while it has none, KafkaError."""
         if create:
-            self.watch((name,))  # again: a response between two requests may have found it unused
             self._sought.add(name)
         await self.refresh()
         info = self.view.topics.get(name)
@@ -234,14 +238,22 @@ class Cluster:
         self._refreshed_at_s = asyncio.get_running_loop().time()
 
     async def _update_wanted(self) -> None:
-        """Request metadata of the watched topics, apart from those that may be created: others may be deleted ones."""
-        wanted, create = None if self._watches_all else frozenset(self._topics), self.options.allow_auto_create_topics
+        """Request metadata of the topics that are watched or waited for.
+
+        Apart from those that may be created: others may be deleted ones.
+        """
+        wanted = None if self._watches_all else self._topics | self._awaited.keys()
         sought, self._sought = self._sought, set()
-        if sought and wanted is not None and not create:
-            await self._update(sought, create=True)
-            wanted -= sought
-        if wanted or not sought:
-            await self._update(wanted, create=create)
+        create = self.options.allow_auto_create_topics
+        try:
+            if sought and wanted is not None and not create:
+                await self._update(sought, create=True)
+                wanted -= sought
+            if wanted or not sought:
+                await self._update(wanted, create=create)
+        except KafkaError:
+            self._schedule_missing()
+            raise
         unused = self.unused and self.unused(self._topics - sought - self._sought)
         if unused:
             self.forget(unused)

@@ -124,6 +124,39 @@ async def test_a_topic_that_cannot_be_fails_at_once() -> None:
         await cluster.close()
 
 
+@pytest.mark.parametrize("is_watched", [True, False])
+async def test_a_call_that_gives_up_on_a_topic_takes_it_from_nobody_who_wants_it(is_watched: bool) -> None:
+    async with FakeCluster() as fake, asyncio.timeout(10):
+        cluster = await reach(fake.address)
+        waiting = None
+        if is_watched:
+            cluster.watch(["later"])
+        else:
+            waiting = asyncio.create_task(cluster.topic("later"))
+        with pytest.raises(UnknownTopic):
+            await cluster.topic("later", timeout_ms=20)
+        fake.topics["later"] = [FakeLog(1)]
+        if waiting is not None:
+            assert len((await waiting).partitions) == 1
+        await cluster.refresh()
+        assert "later" in cluster.view.topics
+        await cluster.close()
+
+
+async def test_a_topic_that_is_missing_is_looked_for_again_after_no_broker_could_be_asked() -> None:
+    async with FakeCluster() as fake, asyncio.timeout(10):
+        cluster = await reach(fake.address)
+        cluster.watch(["later"])
+        await cluster.refresh()
+        fake.on(ApiKey.METADATA, drop, drop)
+        while len(fake.calls(ApiKey.METADATA)) < 4:
+            await asyncio.sleep(0.001)
+        fake.topics["later"] = [FakeLog(1)]
+        while "later" not in cluster.view.topics:
+            await asyncio.sleep(0.001)
+        await cluster.close()
+
+
 async def test_questions_at_the_same_time_share_one_request() -> None:
     async with FakeCluster({"t": 1}) as fake:
         cluster = await reach(fake.address)
