@@ -28,7 +28,15 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ...protocol.apis import ApiKey
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
-from ..errors import AuthenticationFailed, BadResponse, ClientStopped, ConnectionLost, NotConnected, RequestTimedOut
+from ..errors import (
+    AuthenticationFailed,
+    BadResponse,
+    ClientStopped,
+    ConnectionLost,
+    NotConnected,
+    RequestTimedOut,
+    ValueOutOfRange,
+)
 from .exchange import Conversation, Exchange, FrameBuffer, Identity, api_name
 from .handshakes import TlsContexts, Token, ask_for_token, authentication, handshake_error, tls_error
 from .lifetime import shared
@@ -95,13 +103,8 @@ class _Waiter(NamedTuple):
             self.future.set_exception(error)
 
 
-class _Held(NamedTuple):
-    """A request that waits until the connection has authenticated again."""
-
-    message: Message
-    version: int
-    response: type[Message]
-    waiter: _Waiter
+# A request: the type of its response, its version, and who waits for the response; None with acks=0.
+_Request = tuple[Message, type[Message] | None, int, _Waiter | None]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -130,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         # The next authentication, the one under way, and the requests that wait for its end.
         self._next_authentication: asyncio.TimerHandle | None = None
         self._authenticating: asyncio.Task[None] | None = None
-        self._held: list[_Held] | None = None
+        self._held: list[_Request] | None = None
         self._is_uvloop = False
 
     @classmethod
@@ -196,7 +199,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             request = next(conversation)
             while True:
-                request = conversation.send(await self._send_now(*request, timeout_ms))
+                waiter = self._waiter(request[0], timeout_ms)
+                self._write(*request, waiter)
+                request = conversation.send(await waiter.future)
         except StopIteration as ended:
             return ended.value
 
@@ -225,6 +230,7 @@ class Connection(asyncio.BufferedProtocol):
             held, self._held = self._held, None
             for each in held:
                 self._write(*each)
+            self._update_room()
         finally:
             self._authenticating = None
 
@@ -267,50 +273,53 @@ class Connection(asyncio.BufferedProtocol):
         """Send `message` at once. Return the future of its response. Raises ConnectionLost, UnsupportedVersion."""
         if version is None:
             version = self.version_for(type(message))
-        return self._send(message, response, version, timeout_ms)
+        waiter = self._waiter(message, timeout_ms)
+        self._write_in_turn(message, response, version, waiter)
+        return waiter.future
 
     def send_without_response(self, message: Message, *, version: int | None = None) -> None:
         """Send a message that gets no response (Produce with acks=0). Raises ConnectionLost, UnsupportedVersion."""
-        if self._lost is not None or self._transport is None:
-            raise self._lost or ConnectionLost(f"{self.address}: not connected")
+        self._check_lost()
         if version is None:
             version = self.version_for(type(message))
-        self._write(message, version, None, None)
+        self._write_in_turn(message, None, version, None)
 
     async def drained(self) -> None:
         """Wait until the socket has taken nearly all that was sent (its low mark). Raises ConnectionLost."""
-        while not self._writable and self._lost is None:
+        while not (self._writable and self._held is None) and self._lost is None:
             self._room.clear()
             await self._room.wait()
         if self._lost is not None:
             raise self._lost
 
-    def _send(self, message: Message, response: type[R], version: int, timeout_ms: float | None) -> asyncio.Future[R]:
-        if self._held is None:
-            return self._send_now(message, response, version, timeout_ms)
-        waiter = self._waiter(message, timeout_ms)
-        self._held.append(_Held(message, version, response, waiter))
-        return waiter.future
-
-    def _send_now(
-        self, message: Message, response: type[R], version: int, timeout_ms: float | None
-    ) -> asyncio.Future[R]:
-        waiter = self._waiter(message, timeout_ms)
-        self._write(message, version, response, waiter)
-        return waiter.future
+    def _check_lost(self) -> None:
+        if self._lost is not None or self._transport is None:
+            raise self._lost or ConnectionLost(f"{self.address}: not connected")
 
     def _waiter(self, message: Message, timeout_ms: float | None) -> _Waiter:
         """Return what waits for a response, and times out. Raises ConnectionLost."""
-        if self._lost is not None or self._transport is None:
-            raise self._lost or ConnectionLost(f"{self.address}: not connected")
+        self._check_lost()
         future: asyncio.Future[Any] = self._loop.create_future()
         limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         timer = self._loop.call_later(limit_ms / 1000, self._time_out, future, api_name(type(message)), limit_ms)
         return _Waiter(future, timer)
 
-    def _write(self, message: Message, version: int, response: type[Message] | None, waiter: _Waiter | None) -> None:
+    def _write_in_turn(self, *request: *_Request) -> None:
+        """Write a request, behind an authentication that is under way."""
+        if self._held is None:
+            self._write(*request)
+        else:
+            self._held.append(request)
+
+    def _write(self, message: Message, response: type[Message] | None, version: int, waiter: _Waiter | None) -> None:
         assert self._transport is not None
-        pieces = self._exchange.send(message, version, response, waiter)
+        try:
+            pieces = self._exchange.send(message, version, response, waiter)
+        except ValueOutOfRange as error:
+            if waiter is None:
+                raise
+            waiter.fail(error)
+            return
         if self._is_uvloop:
             self._transport.writelines(pieces)
         else:
@@ -427,9 +436,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._authenticating is not None and self._authenticating is not asyncio.current_task(self._loop):
             self._authenticating.cancel()
         held, self._held = self._held, None
-        for each in held or ():
+        for *_, waiter in held or ():
             assert self._lost is not None
-            each.waiter.fail(self._lost)
+            if waiter is not None:
+                waiter.fail(self._lost)
 
 
 class ConnectionPool:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from odradek.client.core.connection import Connection
-from odradek.client.errors import BadResponse, ConnectionLost, RequestTimedOut
+from odradek.client.errors import BadResponse, ConnectionLost, RequestTimedOut, ValueOutOfRange
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
@@ -121,6 +121,17 @@ async def test_an_address_that_is_silent_from_the_start_is_given_up_long_before_
         cluster.on(ApiKey.API_VERSIONS, keep_silent)
         with pytest.raises(RequestTimedOut, match="takes the connection and does not answer within 30 ms: is a Kafka"):
             await connect(cluster, connect_timeout_ms=30)
+
+
+async def test_a_request_whose_value_does_not_fit_leaves_the_connection_to_the_others() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        connection = await connect(cluster, request_timeout_ms=20)
+        too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
+        with pytest.raises(ValueOutOfRange):
+            await connection.request(too_large, MetadataResponse, version=0)
+        await asyncio.sleep(0.04)
+        assert len((await ask(connection)).topics[0].partitions) == 1
+        await connection.close()
 
 
 async def test_a_request_that_stops_waiting_does_not_disturb_the_others() -> None:

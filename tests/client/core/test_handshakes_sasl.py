@@ -19,9 +19,11 @@ from odradek.client.errors import (
     KafkaError,
     NoBrokerReachable,
     Outcome,
+    ValueOutOfRange,
 )
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.sasl import advance
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_sasl import FakeSasl
@@ -195,11 +197,21 @@ async def test_requests_of_that_moment_are_held_and_sent_behind_it() -> None:
         while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
             await asyncio.sleep(0)
         sasl.lifetime_ms = 0
-        waiting = [connection.send(MetadataRequest(), MetadataResponse) for _ in range(3)]
+        waiting = [connection.send(MetadataRequest(), MetadataResponse)]
+        too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
+        failing = connection.send(too_large, MetadataResponse, version=0)
+        connection.send_without_response(ProduceRequest(acks=0))
+        taken = asyncio.create_task(connection.drained())
+        waiting += [connection.send(MetadataRequest(), MetadataResponse) for _ in range(2)]
         await asyncio.sleep(0)
-        assert not cluster.calls(ApiKey.METADATA)
+        assert not (cluster.calls(ApiKey.METADATA) or cluster.calls(ApiKey.PRODUCE) or taken.done())
         held.set()
         assert [len((await each).topics) for each in waiting] == [0, 0, 0]
+        with pytest.raises(ValueOutOfRange):
+            await failing
+        await taken
+        keys = [call.key for call in cluster.nodes[1].calls[-4:]]
+        assert keys == [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.METADATA]
         await connection.close()
 
 
