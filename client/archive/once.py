@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from pyiceberg.catalog import Catalog
@@ -97,6 +97,20 @@ class Once:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
+
+    @contextmanager
+    def transaction(self, table: Any) -> Generator[Transaction]:
+        """Make a commit to a table as it was loaded. Raises Moved, CommitUncertain."""
+        table.catalog = self
+        try:
+            with OnceMade(table) as made:
+                yield made
+        except FileNotFoundError:
+            # Others may have committed so often that they expired this snapshot, with its manifests.
+            loaded = looked(lambda: self._catalog.load_table(table.name()), self._timeout_s, self._clock, self._sleep)
+            if loaded.metadata.current_snapshot_id == table.metadata.current_snapshot_id:
+                raise
+            raise Moved(f"{'.'.join(table.name())}: other commits came first") from None
 
     def commit_table(self, table: Any, requirements: Sequence[Any], updates: Sequence[Any]) -> CommitTableResponse:
         """Commit, and return the metadata. Raises Moved, CommitUncertain."""

@@ -27,7 +27,7 @@ from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import data_folder, place_of, table_name
 from .local_files import LocalFileIO
-from .once import Moved, Once, OnceMade, Stopped, looked
+from .once import Moved, Once, Stopped, looked
 from .options import ArchiveOptions
 from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
@@ -319,8 +319,7 @@ def commit_files(table: Any, once: Once, paths: list[str], entries: Mapping[str,
         raise ArchiveError(f"{'.'.join(table.name())} {why}: nothing of it is committed")
     if isinstance(table.io, LocalFileIO):
         table.io.sync_names(paths)
-    table.catalog = once
-    with OnceMade(table) as transaction:
+    with once.transaction(table) as transaction:
         if entries:
             transaction.set_properties(dict(entries))
         transaction.add_files(paths, snapshot_properties=dict(entries), check_duplicate_files=False)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.fs
@@ -91,16 +91,14 @@ def compact(
 
     `pause` waits for the catalog, and may raise Stopped, also before each file.
     """
-    table = looked(lambda: catalog.load_table(name), sleep=pause)
-    state = state_of(table)
-    groups = _first_groups(table, min_files, target_bytes)
-    if not groups:
-        return 0
-    base = table.metadata.current_snapshot_id
-    made = [_merged(table, group, base, pause) for group in groups]
-    table.catalog = Once(catalog, timeout_s, sleep=pause)
+    table = looked(lambda: catalog.load_table(name), timeout_s, sleep=pause)
     try:
-        with OnceMade(table) as transaction:
+        with Once(catalog, timeout_s, sleep=pause).transaction(table) as transaction:
+            state, groups = state_of(table), _first_groups(table, min_files, target_bytes)
+            base = table.metadata.current_snapshot_id
+            made = [_merged(table, group, base, pause) for group in groups]
+            if not groups:
+                return 0
             with transaction.update_snapshot(snapshot_properties={STATE_KEY: state.text()}).overwrite() as changing:
                 for each in (file for group in groups for file in group):
                     changing.delete_data_file(each.entry)
@@ -112,60 +110,66 @@ def compact(
     return sum(map(len, groups))
 
 
+class _Small(NamedTuple):
+    """A file as the search for groups has it: a table may have more files than memory has room for."""
+
+    partition: int
+    day: int
+    first: int
+    last: int
+    size: int
+    # Among the files of the head.
+    number: int
+    is_small: bool
+
+
 def _first_groups(table: Any, min_files: int, target_bytes: int) -> list[list[DataFile]]:
-    """Return the first groups of small files. A table may have more files than memory has room for."""
-    small = (each for each in each_file(table) if _is_small(each, target_bytes))
-    places, counts = np.unique(np.fromiter(map(_place_of, small), np.int64), return_counts=True)
-    places, counts = places[counts >= min_files], counts[counts >= min_files]
-    turns = np.cumsum(counts) // _COMPACTED_FILES
-    for turn in np.unique(turns):
-        wanted = set(places[turns == turn].tolist())
-        held = [each for each in each_file(table) if _place_of(each) in wanted]
-        if groups := _bounded(_small(held, min_files, target_bytes)):
-            return groups
-    return []
+    """Return the first groups of small files. The manifests are read twice, whatever is found."""
+    numbers = (_small(each, number, target_bytes) for number, each in enumerate(each_file(table)))
+    files = np.fromiter(numbers, [(name, np.int64) for name in _Small._fields])
+    files.sort(order=["partition", "day", "first"])
+    groups = _bounded(_groups(map(_Small._make, files), min_files, target_bytes))
+    group_of = {each.number: number for number, group in enumerate(groups) for each in group}
+    held: list[list[DataFile]] = [[] for _ in groups]
+    for number, each in enumerate(each_file(table) if groups else ()):
+        if number in group_of:
+            held[group_of[number]].append(each)
+    return [sorted(each, key=lambda file: file.bounds.first) for each in held]
 
 
-def _place_of(file: DataFile) -> int:
-    """Return the partition and the day of a file as one number."""
-    return file.bounds.partition << 32 | file.day + (1 << 31)
+def _small(file: DataFile, number: int, target_bytes: int) -> _Small:
+    size, is_ours = file.entry.file_size_in_bytes, parsed_name(file.path) is not None or base_of(file.path) is not None
+    is_small = is_ours and size < target_bytes // 2
+    return _Small(file.bounds.partition, file.day, file.bounds.first, file.bounds.last, size, number, is_small)
 
 
-def _is_small(file: DataFile, target_bytes: int) -> bool:
-    return _is_ours(file) and file.entry.file_size_in_bytes < target_bytes // 2
-
-
-def _small(files: Sequence[DataFile], min_files: int, target_bytes: int) -> Iterator[list[DataFile]]:
+def _groups(files: Iterable[_Small], min_files: int, target_bytes: int) -> Iterator[list[_Small]]:
     """Yield small files of one partition and day that are next to each other in the order of offsets."""
-    group: list[DataFile] = []
+    group: list[_Small] = []
     size = 0
-    for each in sorted(files, key=lambda file: (file.bounds.partition, file.day, file.bounds.first)):
-        is_next = bool(group) and _follows(group[-1], each) and size + each.entry.file_size_in_bytes <= target_bytes
-        if not is_next or not _is_ours(each) or len(group) == _COMPACTED_FILES:
+    for each in files:
+        is_next = bool(group) and _follows(group[-1], each) and size + each.size <= target_bytes
+        if not is_next or not each.is_small or len(group) == _COMPACTED_FILES:
             if len(group) >= min_files:
                 yield group
             group, size = [], 0
-        if _is_small(each, target_bytes):
+        if each.is_small:
             group.append(each)
-            size += each.entry.file_size_in_bytes
+            size += each.size
     if len(group) >= min_files:
         yield group
 
 
-def _follows(before: DataFile, after: DataFile) -> bool:
-    is_same = (before.bounds.partition, before.day) == (after.bounds.partition, after.day)
-    return is_same and before.bounds.last < after.bounds.first
+def _follows(before: _Small, after: _Small) -> bool:
+    is_same = (before.partition, before.day) == (after.partition, after.day)
+    return is_same and before.last < after.first
 
 
-def _is_ours(file: DataFile) -> bool:
-    return parsed_name(file.path) is not None or base_of(file.path) is not None
-
-
-def _bounded(groups: Iterator[list[DataFile]]) -> list[list[DataFile]]:
-    taken: list[list[DataFile]] = []
+def _bounded(groups: Iterator[list[_Small]]) -> list[list[_Small]]:
+    taken: list[list[_Small]] = []
     size = count = 0
     for group in groups:
-        size += sum(each.entry.file_size_in_bytes for each in group)
+        size += sum(each.size for each in group)
         count += len(group)
         if taken and (size > _COMPACTED_BYTES or count > _COMPACTED_FILES):
             break

@@ -14,7 +14,7 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 from odradek.client.archive import ArchiveError, upkeep
 from odradek.client.archive.check import check
-from odradek.client.archive.data_files import files_of
+from odradek.client.archive.data_files import each_file, files_of
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
@@ -63,10 +63,13 @@ def test_compaction_keeps_rows_and_state(world: World, catalog: Any) -> None:
 
 
 def test_a_compaction_takes_few_files_at_a_time(world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is in memory. The first ones of the table are too large for a group, and keep no other one back."""
+    """Each of them is in memory. Where none can be joined, the manifests are read once, whatever there is."""
     monkeypatch.setattr(upkeep, "_COMPACTED_FILES", 2)
     archiver = archived(world, catalog, "by-turns", 4)
     sizes = [each.entry.file_size_in_bytes for each in files_of(catalog.load_table(archiver.name))]
+    looks: list[Any] = []
+    monkeypatch.setattr(upkeep, "each_file", lambda table: looks.append(table) or each_file(table))
+    assert upkeep.compact(catalog, archiver.name, min_files=3, target_bytes=5 * max(sizes) // 2) == 0 < len(looks) < 2
     assert upkeep.compact(catalog, archiver.name, min_files=2, target_bytes=3 * max(sizes)) == 2
     left = [7, 6, 5, 4, 3, 2]
     for files in left:
@@ -205,6 +208,31 @@ class Beside:
         if self._doing:
             self._doing.pop(0)()
         return table
+
+
+@pytest.mark.parametrize("is_compaction", [False, True])
+def test_a_commit_whose_snapshot_has_expired_comes_second(world: World, catalog: Any, is_compaction: bool) -> None:
+    """A round may take so long that other archivers commit ten times, and expire what it began with."""
+    topic = f"long-{is_compaction}"
+    archiver = archived(world, catalog, topic, 2)
+    world.fill(topic, 2, partitions=2, new=False)
+
+    def others() -> None:
+        assert archiver.round().is_committed
+        upkeep.compact(catalog, archiver.name, min_files=2)
+        upkeep.expire(catalog, archiver.name, keep_ms=-1, keep_snapshots=1)
+
+    beside = Beside(catalog, others)
+    if is_compaction:
+        assert upkeep.compact(beside, archiver.name, min_files=2) == 0
+    else:
+        assert world.archiver(beside, topic).round().is_overtaken
+    table = catalog.load_table(archiver.name)
+    assert offsets_in(table) == whole(2, 3)
+    Path(table.metadata.current_snapshot().manifest_list.removeprefix("file://")).unlink()
+    world.fill(topic, 2, partitions=2, new=False)
+    with pytest.raises(FileNotFoundError):  # of the head: that is no race
+        archiver.round()
 
 
 def test_an_expiry_beside_archivers_and_others_begins_again(
