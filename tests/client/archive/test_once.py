@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
-from odradek.client.archive import upkeep
+from odradek.client.archive import ArchiveError, upkeep
 from odradek.client.archive.once import CommitUncertain, Once, Stopped
+from odradek.client.archive.places import catalog_of
 from odradek.client.archive.run import Archiver, Round
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
@@ -159,6 +161,17 @@ def test_a_round_waits_for_a_catalog_that_does_not_answer(
         with pytest.raises(type(error)):
             world.archiver(refusing, topic).round()
         assert refusing.looks == 2, "nothing is asked again that will not change"
+
+
+def test_a_rest_catalog_that_takes_a_request_and_never_answers_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.archive.places._ANSWER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        for kind in ({}, {"PYICEBERG_CATALOG__SILENT__TYPE": "rest"}):
+            for name, value in kind.items():
+                monkeypatch.setenv(name, value)
+            with pytest.raises(ArchiveError, match=r"catalog 'silent' .* cannot be used: .*Read timed out"):
+                catalog_of("iceberg://silent")
 
 
 def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic: str, tmp_path: Path) -> None:
