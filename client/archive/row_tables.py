@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationError
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 from pyiceberg.transforms import DayTransform
 
 from ..errors import InvalidOption
+from ..schemas.tables import MAX_LEVELS
 from . import ArchiveError
 from .layout import plain_arrow
 from .once import COMMIT_TIMEOUT_S, Moved, Once, looked
@@ -64,6 +66,9 @@ def open_rows(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None = 
     New columns are added, and narrower types get wider. Raises RowsRejected.
     """
     text = ".".join(name)
+    for each in rows:
+        if _is_deeper(each.type, MAX_LEVELS):
+            raise RowsRejected(f"{each.name} has a part inside of more than {MAX_LEVELS} types: no column is so deep")
     table = looked(lambda: _opened(catalog, name, rows, day))
     if TOPIC_KEY in table.metadata.properties:
         raise RowsRejected(f"{text} is the archive of a topic, which takes no other rows")
@@ -81,6 +86,15 @@ def open_rows(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None = 
     if missing:
         raise RowsRejected(f"{text} needs the column {missing[0]}, which the rows lack")
     return looked(lambda: _widened(catalog, table, rows)), held
+
+
+def _is_deeper(kind: Any, levels: int) -> bool:
+    """Tell whether a type has parts in parts of more levels."""
+    if pa.types.is_map(kind):
+        parts = [kind.key_type, kind.item_type]
+    else:
+        parts = [kind.field(number).type for number in range(kind.num_fields)]
+    return bool(parts) and (levels == 0 or any(_is_deeper(each, levels - 1) for each in parts))
 
 
 def _opened(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None) -> Any:

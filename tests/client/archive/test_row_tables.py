@@ -185,6 +185,18 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(world: Worl
     assert not files_in(catalog.load_table(NAME))
 
 
+def test_rows_as_deep_as_readers_go_are_written_and_deeper_ones_refused(catalog: Any) -> None:
+    kind, value = pa.int64(), 1
+    for _ in range(48):
+        kind, value = pa.list_(kind), [value]
+    rows = pa.RecordBatch.from_pylist([{"id": value}], pa.schema([("id", kind)]))
+    commit_rows(catalog, NAME, written(catalog, rows))
+    assert held(catalog) == [value]
+    for deeper in (pa.struct([("a", kind)]), pa.list_(kind), pa.map_(pa.string(), kind)):
+        with pytest.raises(RowsRejected, match="id has a part inside of more than 48 types"):
+            open_rows(catalog, NAME, pa.schema([("id", deeper)]))
+
+
 @pytest.mark.parametrize("day", [None, "at"])
 def test_times_that_no_commit_can_read_are_refused_by_the_task(catalog: Any, day: str | None) -> None:
     first, last, kind = -62_135_596_800_000_000, 253_402_300_799_999_999, pa.timestamp("us", "UTC")
