@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -26,10 +26,11 @@ from pyspark.sql.streaming.listener import (
 from ...protocol.errors import KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.records.batch import iter_headers, iter_records
-from ..arrow.brokers import Brokers
+from ..arrow.brokers import Brokers, known_leader
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import ForeignOffsets
 from .options import parse_client
+from .plan import bytes_per_offset
 from .stream import from_json
 
 log = logging.getLogger(__name__)
@@ -45,21 +46,21 @@ class Lag:
     name: str | None
     batch_id: int
     rows: int
-    # Where the batch ended, and how many offsets of each partition came since.
+    # Where the batch ended, and how many offsets came since of each partition that has a leader.
     offsets: Ends = field(default_factory=dict[TopicPartition, int])
     behind: Ends = field(default_factory=dict[TopicPartition, int])
     bytes_behind: int | None = None
     seconds_behind: float | None = None
 
     @property
-    def offsets_behind(self) -> int:
+    def offsets_behind(self) -> int | None:
         """Return the offsets that all partitions are behind."""
-        return sum(self.behind.values())
+        return sum(self.behind.values()) if self.behind else None
 
     def __str__(self) -> str:
-        unread_bytes = "?" if self.bytes_behind is None else f"{self.bytes_behind}"
+        offsets, unread_bytes = ("?" if each is None else each for each in (self.offsets_behind, self.bytes_behind))
         seconds = "?" if self.seconds_behind is None else f"{self.seconds_behind:.1f}"
-        behind = f"{self.offsets_behind} offsets, {unread_bytes} bytes, {seconds} s behind"
+        behind = f"{offsets} offsets, {unread_bytes} bytes, {seconds} s behind"
         return f"batch {self.batch_id}: {self.rows} rows; {behind}"
 
 
@@ -102,24 +103,33 @@ class LagListener(StreamingQueryListener):
             self._report(self.measured(lag))
 
     def measured(self, lag: Lag) -> Lag:
-        """Return the lag with what the brokers say now. An error of theirs is logged, and leaves it as it is."""
-        try:
-            return self._measured(lag)
-        except KafkaError as error:
-            log.warning("the lag of query %s is not known: %s", lag.name or lag.query_id, error)
-            return lag
+        """Return the lag with what the brokers say now. An error of theirs is logged, and leaves a part unknown."""
+        for measure in (self._with_offsets, self._with_bytes, self._with_seconds):
+            unread = {each: lag.offsets[each] for each, count in lag.behind.items() if count}
+            try:
+                lag = measure(lag, unread)
+            except KafkaError as error:
+                log.warning("the lag of query %s is not known: %s", lag.name or lag.query_id, error)
+        return lag
 
-    def _measured(self, lag: Lag) -> Lag:
-        latest = self._brokers.offsets(list(lag.offsets), LATEST)
-        behind = {each: max(latest[each] - end, 0) for each, end in lag.offsets.items()}
-        unread = {each: lag.offsets[each] for each, count in behind.items() if count}
+    def _with_offsets(self, lag: Lag, _: Ends) -> Lag:
+        view = self._brokers.view({each.topic for each in lag.offsets})
+        led = [each for each in lag.offsets if known_leader(view, each) is not None]
+        latest = self._brokers.offsets(led, LATEST, view)
+        behind = {each: max(latest[each] - lag.offsets[each], 0) for each in led}
+        is_read = bool(behind) and not any(behind.values())
+        return replace(lag, behind=behind, **({"bytes_behind": 0, "seconds_behind": 0.0} if is_read else {}))
+
+    def _with_bytes(self, lag: Lag, unread: Ends) -> Lag:
         if not unread:
-            return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, 0, 0.0)
+            return lag
         earliest, sizes = self._brokers.offsets(list(unread), EARLIEST), self._brokers.sizes(list(unread))
-        total = sum(sizes[each] * behind[each] / max(latest[each] - earliest[each], 1) for each in unread)
-        oldest = min(timestamps(self._brokers, unread).values(), default=None)
-        seconds = None if oldest is None else max(self._clock() - oldest / 1000, 0.0)
-        return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, round(total), seconds)
+        means = bytes_per_offset(sizes, earliest, {each: at + lag.behind[each] for each, at in unread.items()})
+        return replace(lag, bytes_behind=round(sum(means[each] * lag.behind[each] for each in unread)))
+
+    def _with_seconds(self, lag: Lag, unread: Ends) -> Lag:
+        oldest = min(timestamps(self._brokers, unread).values(), default=None) if unread else None
+        return lag if oldest is None else replace(lag, seconds_behind=max(self._clock() - oldest / 1000, 0.0))
 
 
 def _offsets(text: str | None) -> Ends:

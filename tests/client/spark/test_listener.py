@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
 from odradek.client.arrow.brokers import Brokers
+from odradek.client.core.metadata import ClusterView, Node, PartitionInfo, TopicInfo
 from odradek.client.record import EARLIEST, TopicPartition
 from odradek.client.spark import listener
 from odradek.client.spark.columns import OptionError
@@ -29,7 +30,9 @@ NOW_S = 1000.0
 def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers with 100 offsets of 10 bytes in each partition, a record a second, the last one a second ago."""
 
-    def offsets(self: Brokers, partitions: Collection[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
+    def offsets(
+        self: Brokers, partitions: Collection[TopicPartition], timestamp: int, _: object = None
+    ) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(partitions, 0 if timestamp == EARLIEST else 100)
 
     def sizes(self: Brokers, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -38,7 +41,13 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     def timestamps(_: Brokers, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return {each: round(NOW_S - (100 - offset)) * 1000 for each, offset in wanted.items()}
 
-    for each in (offsets, sizes):
+    def view(self: Brokers, topics: Collection[str]) -> ClusterView:
+        """Partition 9 of each topic has no leader."""
+        known = tuple(PartitionInfo(number, -1 if number == 9 else 1) for number in range(10))
+        named = {each: TopicInfo(each, bytes(16), known) for each in topics}
+        return ClusterView(nodes={1: Node(1, "h", 1)}, topics=named)
+
+    for each in (offsets, sizes, view):
         monkeypatch.setattr(Brokers, each.__name__, each)
     monkeypatch.setattr(listener, "timestamps", timestamps)
 
@@ -65,6 +74,9 @@ def test_a_batch_is_so_many_offsets_bytes_and_seconds_behind() -> None:
     assert str(lag) == "batch 3: 7 rows; 10 offsets, 100 bytes, 10.0 s behind"
     (lag,) = reported({"t": {"0": 100}})
     assert (lag.offsets_behind, lag.bytes_behind, lag.seconds_behind) == (0, 0, 0.0)
+    (lag,) = reported({"t": {"0": 90, "9": 5}})
+    assert lag.behind == {T0: 10}, "a partition without a leader hides no other one"
+    assert (lag.offsets_behind, lag.bytes_behind, lag.seconds_behind) == (10, 100, 10.0)
 
 
 @pytest.mark.usefixtures("brokers")
@@ -73,14 +85,24 @@ def test_sources_of_other_kinds_are_passed_over(end: object) -> None:
     assert reported(end) == []
 
 
-def test_a_broker_that_does_not_answer_fails_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("brokers")
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ("view", "? offsets, ? bytes, ? s"),
+        ("offsets", "? offsets, ? bytes, ? s"),
+        ("sizes", "10 offsets, ? bytes, 10.0 s"),
+    ],
+)
+def test_what_a_broker_does_not_say_fails_no_query_and_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch, failing: str, said: str
+) -> None:
     def fail(*_: object) -> None:
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "down")
 
-    monkeypatch.setattr(Brokers, "offsets", fail)
+    monkeypatch.setattr(Brokers, failing, fail)
     (lag,) = reported({"t": {"0": 90}})
-    assert (lag.offsets, lag.bytes_behind, lag.seconds_behind) == ({T0: 90}, None, None)
-    assert "? bytes, ? s behind" in str(lag)
+    assert str(lag) == f"batch 3: 7 rows; {said} behind"
 
 
 def test_options_are_checked_when_the_listener_is_made() -> None:
