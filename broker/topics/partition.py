@@ -145,6 +145,8 @@ class Partition(PartitionState):
         header = read_batch(records, self.max_message_bytes, self.topic)
         if version < FIRST_WITH_ZSTD:
             check_compression(header)
+        if batch.is_boastful(header):
+            raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must count the records of this batch")
         return self._append_produced(records, header, version, verify)
 
     def append_prepared(

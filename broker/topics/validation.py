@@ -9,6 +9,7 @@ It is opened, record by record, only where the header does not say enough:
     the topic is compacted                                              whether every record has a key
     compression.type is another codec than the batch's                  it is compressed again
     it is a message set (Produce 0-2)                                   it is converted into a batch
+    it is compressed, and says that it has more records than bytes      whether it has them
 
 An ordinary topic has no `ValidationRules`, so that its batches do not pay for them.
 Nothing here has a clock or a log, so that a thread may validate a large batch.
@@ -255,7 +256,7 @@ def prepare(
             return PreparedBatch(records, header)
         if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD:
             raise BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
-        if rules.opens_every_batch:
+        if rules.opens_every_batch or batch.is_boastful(header):
             _check_records(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
         elif header.max_timestamp > latest_ms:
             reject_timestamps(records, header, latest_ms)

@@ -254,6 +254,11 @@ def check_shape(header: BatchHeader) -> None:
         _ = header.compression
 
 
+def is_boastful(header: BatchHeader) -> bool:
+    """Return whether a compressed batch says that it has more records than bytes: only reading them tells."""
+    return header.attributes & CODEC_MASK != 0 and header.record_count > header.size_bytes - HEADER_SIZE
+
+
 def check_body(buffer: bytes | memoryview, position: int, header: BatchHeader) -> None:
     """Reject a batch whose body cannot be what its header says; nothing is decompressed.
 

@@ -64,9 +64,9 @@ def corrupted(position: int) -> bytes:
     return bytes(data)
 
 
-def counting(count: int, *values: bytes) -> bytes:
+def counting(count: int, *values: bytes, compression: Compression = Compression.NONE) -> bytes:
     """A batch of these values whose header counts others, with a correct CRC."""
-    data = bytearray(batch_of(*values))
+    data = bytearray(batch_of(*values, compression=compression))
     pack_into(">i", data, 23, count - 1)
     pack_into(">i", data, 57, count)
     pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
@@ -101,6 +101,7 @@ def with_field(layout: str, position: int, value: int) -> bytes:
         (counting(2, b"x"), ErrorCode.INVALID_RECORD),
         (counting(1, b"x", b"y"), ErrorCode.INVALID_RECORD),
         (counting(2_000_000_000, b"x"), ErrorCode.INVALID_RECORD),
+        *((counting(2**31 - 1, b"x", compression=each), ErrorCode.INVALID_RECORD) for each in Compression),
         (with_field(">h", 21, 1 << 5), ErrorCode.INVALID_RECORD),
         (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
@@ -115,6 +116,14 @@ async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(
     assert answer.base_offset == -1
     assert answer.error_message
     assert (await raw.produce("t", batch_of(b"fine"))).base_offset == 0
+
+
+async def test_a_compressed_batch_may_have_more_records_than_bytes(raw: Raw) -> None:
+    alike, header = batch_of(b"x")[batch.HEADER_SIZE :], batch.read_header(counting(5_000, b"x"))
+    sent = batch.with_body(header, compress(Compression.GZIP, alike * 5_000), Compression.GZIP)
+    assert len(sent) < 5_000
+    assert (await raw.produce("t", bytes(sent))).base_offset == 0
+    assert (await raw.produce("t", batch_of(b"fine"))).base_offset == 5_000
 
 
 @pytest.mark.parametrize(
