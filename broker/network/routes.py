@@ -166,7 +166,7 @@ _FEW = 20
 # So much do these characters of a config, which are read several times.
 _CONFIG_CHARS = 6_000
 # And where each value is a record that is written, or a topic that is looked up.
-_STATES = 200
+_STATES = 50
 
 
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)

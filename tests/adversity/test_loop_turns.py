@@ -32,6 +32,11 @@ from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.read_share_group_state_summary import (
+    PartitionData,
+    ReadShareGroupStateSummaryRequest,
+    ReadStateSummaryData,
+)
 from odradek.protocol.schema import Message
 from odradek.tests.broker.handlers.test_queries import Task
 from odradek.tests.support.brokers.large_messages import TOPIC, largest_requests
@@ -117,6 +122,9 @@ async def test_a_request_of_more_values_is_handled_in_portions(measured: Measure
 
 
 LONG_IDS = [f"{number}-".ljust(32_000, "x") for number in range(250)]
+LONG_KEYS = ReadShareGroupStateSummaryRequest(
+    LONG_IDS[0], [ReadStateSummaryData(bytes(16), [PartitionData(number) for number in range(199)])]
+)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +135,14 @@ LONG_IDS = [f"{number}-".ljust(32_000, "x") for number in range(250)]
         (ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(LONG_IDS)),
         (ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(each) for each in LONG_IDS])),
         (ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(LONG_IDS)),
+        (ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, LONG_KEYS),
     ],
 )
 async def test_a_request_of_long_ids_is_handled_in_portions(
     measured: MeasuredBroker, key: AnyKey, version: int, request_of_ids: Message
 ) -> None:
     """The hash of each id says which partition it belongs to. A few of them are megabytes."""
+    await measured.warm_up(key, version)
     assert await measured.exchange(key, version, request_of_ids)
     assert measured.longest_turn_ms <= LIMIT_MS
 
