@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.tests.support.brokers.process import KafkaProcess
-from odradek.tests.support.clients.others import require
-from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clients.others import require, require_kafka_4_4
 from odradek.tests.support.histories.share_comparison import compare
 
 STEPS = 60
@@ -36,8 +33,5 @@ async def test_members_get_what_kafka_gives_them(kafka: str, address: str, seed:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_dead_letters_are_kafkas(kafka: str, address: str, seed: int) -> None:
-    async with await Raw.connect(kafka) as raw:
-        offered = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("odradek", "1"))
-    if not any(each.name == "share.version" and each.max_version >= 2 for each in offered.supported_features):
-        pytest.skip("this Kafka is older than 4.4")
+    await require_kafka_4_4(kafka, "Kafka before 4.4 has no dead letters")
     assert await compare(seed, (kafka, address), STEPS, dead_letters=True) == []

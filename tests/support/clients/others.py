@@ -19,6 +19,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.tests.support.clients.raw import Raw
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Other people's packages may use what Python deprecates.
@@ -241,3 +244,11 @@ _READ: dict[str, Callable[[str, str, str], list[Read]]] = {
     "kafka-python": _read_kafka_python,
     "aiokafka": _read_aiokafka,
 }
+
+
+async def require_kafka_4_4(address: str, why: str) -> None:
+    """Skip the test where the Kafka at an address is older."""
+    async with await Raw.connect(address) as raw:
+        offered = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("odradek", "1"))
+    if not any(each.name == "share.version" and each.max_version >= 2 for each in offered.supported_features):
+        pytest.skip(why)
