@@ -253,7 +253,7 @@ class Broker:
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, *_guard(services))
         services.quotas.when_changed = dispatch.renew_guards
-        services.security.when_deleted = lambda name, mechanism: self.acceptor.end_sessions(name, mechanism)
+        services.security.when_deleted = lambda deleted: self.acceptor.end_sessions(deleted)
         acceptor = Acceptor(
             self.config,
             dispatch,

@@ -218,12 +218,13 @@ class ClusterSecurity(SecurityStore):
 
     def _take_entities(self, found: Mapping[str, Mapping[str, str]]) -> None:
         changes: list[Change] = []
+        deleted: set[tuple[str, str]] = set()
         for place, configs in found.items():
             entity, path = entity_of_path(place), f"{CONFIGS}/{place}"
             if entity is None:
                 continue
             if entity.user and entity.client_id is None:
-                self._take_passwords(entity.user, sound(credentials_of, path, configs))
+                deleted |= self._take_passwords(entity.user, sound(credentials_of, path, configs))
             quotas = sound(quotas_of, path, configs)
             if quotas is not None and quotas != self.quotas.get(entity, {}):
                 changes.append((entity, quotas))
@@ -233,16 +234,17 @@ class ClusterSecurity(SecurityStore):
                 self.quotas[entity] = dict(quotas)
         if changes:
             self._client_quotas.change(changes)
+        if deleted:
+            self.when_deleted(deleted)
 
-    def _take_passwords(self, user: str, passwords: dict[str, Credential] | None) -> None:
-        """Take the passwords of a user over; None: they cannot be read, and stay as they were."""
+    def _take_passwords(self, user: str, passwords: dict[str, Credential] | None) -> set[tuple[str, str]]:
+        """Take the passwords of a user over, and return those that were deleted. None cannot be read: all stay."""
         if passwords is None:
-            return
+            return set()
         before = self.passwords.pop(user, {})
         if passwords:
             self.passwords[user] = passwords
-        for mechanism in before.keys() - passwords.keys():
-            self.when_deleted(user, mechanism)
+        return {(user, mechanism) for mechanism in before.keys() - passwords.keys()}
 
 
 def _with_passwords(changes: list[PasswordChange], present: Mapping[str, str]) -> dict[str, str]:

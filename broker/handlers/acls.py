@@ -58,6 +58,7 @@ async def create_acls(services: Services, context: RequestContext, request: Crea
     """
     for each in request.creations:
         check_creation(each)
+        await keeper().pause()
     if services.authorizer is None:
         return _none_created(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if len(request.creations) > MAX_CHANGED:
@@ -150,7 +151,10 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
 
     An ACL that two filters mean stands in both results, as in Kafka.
     """
-    filters = [_filter("DeleteAcls", each) for each in request.filters]
+    filters: list[AclFilter] = []
+    for each in request.filters:
+        filters.append(_filter("DeleteAcls", each))
+        await keeper().pause()
     if services.authorizer is None:
         return _none_deleted(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if len(filters) > MAX_CHANGED:

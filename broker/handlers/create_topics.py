@@ -40,15 +40,24 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
     partitions is created.
     """
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
-    times = Counter(topic.name for topic in request.topics)
-    too_many = _too_many(services, request)
+    times: Counter[str] = Counter()
+    partitions = 0
+    for topic in request.topics:
+        times[topic.name] += 1
+        wanted = services.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
+        partitions += len(topic.assignments) or max(wanted, 0)
+        await keeper().pause()
     results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if too_many:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
+            if partitions > MAX_PARTITIONS_PER_TOPIC:
+                # As in Kafka, the whole request is rejected.
+                most = f"at most {MAX_PARTITIONS_PER_TOPIC} may be"
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION, f"{partitions} partitions are asked for in one request: {most}."
+                )
             results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message)
@@ -56,18 +65,6 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
     response = CreateTopicsResponse(topics=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response
-
-
-def _too_many(services: Services, request: CreateTopicsRequest) -> str:
-    """Return why the whole request is rejected, as in Kafka; empty where it is not."""
-    default = services.config.num_partitions
-    numbers = (default if topic.num_partitions == _DEFAULT else topic.num_partitions for topic in request.topics)
-    wanted = sum(
-        len(topic.assignments) or max(number, 0) for topic, number in zip(request.topics, numbers, strict=True)
-    )
-    if wanted <= MAX_PARTITIONS_PER_TOPIC:
-        return ""
-    return f"{wanted} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
 
 
 async def _create(

@@ -171,11 +171,11 @@ async def describe_log_dirs(
 
     partitions = services.topics.partitions()
     if request.topics is not None:
-        asked: set[tuple[str, int]] = set()
+        asked: dict[str, set[int]] = {}
         for topic in request.topics:
-            asked.update((topic.topic, index) for index in topic.partitions)
+            asked.setdefault(topic.topic, set()).update(topic.partitions)
             await keeper().pause()
-        partitions = [each for each in partitions if (each.topic, each.index) in asked]
+        partitions = [each for each in partitions if each.index in asked.get(each.topic, ())]
     return fill(DescribeLogDirsResponse(results=list(results.values())), map(add, partitions), len(partitions))
 
 

@@ -40,7 +40,7 @@ from ...storage.segments.location import Location
 from ..configs.server_table import RACK_AWARE_SELECTOR
 from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
-from ..topics.disk_reads import read_from_disk
+from ..topics.disk_reads import read_each, read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import Partition
 from ..topics.partition_state import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END
@@ -69,8 +69,6 @@ _NO_EPOCH = PartitionData().diverging_epoch
 AT_ONCE = 250
 # And it looks at the clock after each so many: some 10 microseconds each.
 _STEP = 50
-# Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
-COLD_AT_ONCE = 256
 # The client takes another broker for the leader, or an older leader.
 _OTHER_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
@@ -278,13 +276,11 @@ class _Fetch:
 
     async def _read_cold(self) -> None:
         """Have threads read what the last walk did not find in memory."""
-        cold = list(self._cold.items())
-        for start in range(0, len(cold), COLD_AT_ONCE):
-            some = cold[start : start + COLD_AT_ONCE]
-            found = await asyncio.gather(*(self._read_from_disk(*each) for each in some))
-            self._disk_reads.update((partition, one) for (partition, _), one in zip(some, found, strict=True))
+        cold = dict(self._cold)
+        found = await read_each(self._read_from_disk(*each) for each in cold.items())
+        self._disk_reads.update(zip(cold, found, strict=True))
 
-    async def _read_from_disk(self, partition: Partition, each: FetchedPartition) -> _DiskRead | KafkaError:
+    async def _read_from_disk(self, partition: Partition, each: FetchedPartition) -> _DiskRead:
         offset, isolation_level = each.fetch_offset, self._isolation_level
         up_to = partition.end_for(isolation_level)
 
@@ -295,10 +291,7 @@ class _Fetch:
             records = location.range(each.max_bytes, minimum_one=True, disk=self._services.disk)
             return _DiskRead(location, view.aborted_transactions(offset, records, up_to))
 
-        try:
-            return await read_from_disk(partition, read, self._services.threads)
-        except KafkaError as error:
-            return error
+        return await read_from_disk(partition, read, self._services.threads)
 
     # -- The walk over the partitions ------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from ...protocol.messages.list_offsets import (
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
 from ..services import Services
-from ..topics.disk_reads import read_from_disk
+from ..topics.disk_reads import read_each, read_from_disk
 from ..topics.partition import Partition
 from ..topics.partition_state import READ_TO_END
 
@@ -65,8 +65,7 @@ def handle(
         return _response(services, context, request, {})
 
     async def search() -> ListOffsetsResponse:
-        looks = (read_from_disk(*each, services.threads) for each in searches.values())
-        found = await asyncio.gather(*looks, return_exceptions=True)
+        found = await read_each(read_from_disk(*each, services.threads) for each in searches.values())
         return _response(services, context, request, dict(zip(searches, found, strict=True)))
 
     return asyncio.ensure_future(search())
@@ -204,7 +203,7 @@ def _looked_up(found: object) -> object:
     if found is _NOT_LOOKED_UP:
         # The partition was created after the look-ups had begun.
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if isinstance(found, BaseException):
+    if isinstance(found, KafkaError):
         raise found
     return found
 

@@ -27,12 +27,15 @@ from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
 from ..services import Services
 from ..topics.security_store import missing_password
+from ..turns import keeper
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 # No name that is longer can log in. Kafka has no such bounds.
 MAX_NAME_CHARS = 1_000
 MAX_SALT_BYTES = 1_024
+# Some 10 microseconds each.
+_WRITTEN_AT_ONCE = 500
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -42,7 +45,7 @@ async def alter_user_scram_credentials(
 ) -> AlterUserScramCredentialsResponse:
     """AlterUserScramCredentials, API key 51: set and delete passwords.
 
-    Make the changes that are right with one write, and return one result a user.
+    Make the changes that are right, many with one write, and return one result a user.
     """
     results: dict[str, AlterUserScramCredentialsResult] = {}
     wanted: list[tuple[str, str, Credential | None]] = []
@@ -56,10 +59,14 @@ async def alter_user_scram_credentials(
             wanted.append(_checked(services, change))
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
+        await keeper().pause()
     # A user with an error in one change keeps all passwords.
-    errors = await services.security.put_passwords([each for each in wanted if not results[each[0]].error_code])
-    for name, error in errors.items():
-        results[name].error_code, results[name].error_message = int(error.code), error.message
+    sound = [each for each in wanted if not results[each[0]].error_code]
+    for first in range(0, len(sound), _WRITTEN_AT_ONCE):
+        errors = await services.security.put_passwords(sound[first : first + _WRITTEN_AT_ONCE])
+        for name, error in errors.items():
+            results[name].error_code, results[name].error_message = int(error.code), error.message
+        await keeper().pause()
     return AlterUserScramCredentialsResponse(results=list(results.values()))
 
 

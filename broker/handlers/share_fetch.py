@@ -37,7 +37,8 @@ from ..services import Services
 from ..share_partitions.actor import SharePartitionActor
 from ..share_partitions.log_batches import LogBatches, Wanted, read_cached, read_cold
 from ..share_partitions.machine import SharePartition, Wish
-from ..share_partitions.sessions import FINAL_EPOCH, NEW_EPOCH, Seen, ShareSession
+from ..share_partitions.sessions import FINAL_EPOCH, MAX_PARTITIONS_OF_ONE, NEW_EPOCH, Seen, ShareSession
+from ..topics.disk_reads import read_each
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill, keeper
 from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
@@ -47,8 +48,6 @@ BATCH_OPTIMIZED = 0
 RECORD_LIMIT = 1
 # Partitions that a woken request looks at in the turn of the wake: some 30 microseconds each.
 PARTITIONS_AT_ONCE = 50
-# Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
-COLD_AT_ONCE = 256
 # So many partitions and actors that are gone, and still watched by a session, are not worth a look at everything.
 MIN_GONE = 100
 _NO_RECORDS = b""
@@ -87,6 +86,10 @@ def _check(request: ShareFetchRequest) -> None:
 def _session(services: Services, context: RequestContext, member: Member, request: ShareFetchRequest) -> ShareSession:
     """Return the session of the request, brought up to date. Raises KafkaError."""
     sessions = services.share_leader.sessions
+    for topics in (request.topics, request.forgotten_topics_data):
+        # None of them is looked at: there may be ten times as many, which would hold the loop.
+        if sum(len(topic.partitions) for topic in topics) > MAX_PARTITIONS_OF_ONE:
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
     if request.share_session_epoch == NEW_EPOCH:
         if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
@@ -247,12 +250,9 @@ class _ShareFetch:
     async def _read_cold(self) -> None:
         """Have threads read what the last look did not find in memory."""
         threads, disk = self._services.threads, self._services.disk
-        cold = list(self._cold.items())[:COLD_AT_ONCE]
-        reads = (read_cold(partition, wanted, threads, disk) for _, (partition, wanted) in cold)
-        found = await asyncio.gather(*reads, return_exceptions=True)
-        for (place, (_, wanted)), batches in zip(cold, found, strict=True):
-            if isinstance(batches, BaseException) and not isinstance(batches, KafkaError):
-                raise batches
+        cold = dict(self._cold)
+        found = await read_each(read_cold(partition, wanted, threads, disk) for partition, wanted in cold.values())
+        for (place, (_, wanted)), batches in zip(cold.items(), found, strict=True):
             self._disk_reads[place] = wanted.offset, batches
 
     # -- Look at the partitions --------------------------------------------------------------------------

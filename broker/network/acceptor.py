@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from ..configs.reconfiguration import UnreadStores
 from ..log_dirs.data_dir import StartError
 from ..quotas.connection_rates import ConnectionRates
 from ..security.pem import StoreError
-from ..security.principals import user
 from ..threads import Workers
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
@@ -215,12 +214,11 @@ class Acceptor:
 
         return apply
 
-    def end_sessions(self, name: str, mechanism: str) -> None:
-        """Close the connections of a user whose password was deleted, behind the responses that are under way."""
-        deleted = user(name)
+    def end_sessions(self, deleted: Set[tuple[str, str]]) -> None:
+        """Close the connections of users whose passwords of a mechanism were deleted, behind their responses."""
         for processor in self.processors:
             for connection in list(processor.connections):
-                if connection.mechanism == mechanism and connection.principal == deleted:
+                if (connection.principal.name, connection.mechanism) in deleted:
                     connection.end_session()
 
     async def renew(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..quotas.client_quotas import Change, ClientQuotas
@@ -44,8 +44,8 @@ class SecurityStore(ABC):
         self.quotas = quotas
         # By which users that there are not get salts (security/sasl/scram.py).
         self.stranger_secret = stranger_secret
-        # Called with the user and the mechanism of each password that was deleted.
-        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
+        # Called with the users and mechanisms of passwords that were deleted.
+        self.when_deleted: Callable[[Set[tuple[str, str]]], None] = lambda deleted: None
 
     def credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
@@ -102,9 +102,8 @@ class OwnSecurity(SecurityStore):
             self._metadata.put_scram(changes)
         except KafkaError as error:
             return {user: error for user, _, _ in changes}
-        for user, mechanism, credential in changes:
-            if credential is None:
-                self.when_deleted(user, mechanism)
+        if deleted := {(user, mechanism) for user, mechanism, credential in changes if credential is None}:
+            self.when_deleted(deleted)
         return {}
 
     async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:

@@ -9,6 +9,7 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.network.large_messages import MAX_VALUES
 from odradek.broker.network.routes import ALONE_ROUTES, Route
+from odradek.broker.topics.topic_names import MAX_PARTITIONS_PER_TOPIC
 from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.decoding import MAX_TEXT_BYTES
 from odradek.protocol.errors import ErrorCode
@@ -42,9 +43,12 @@ from odradek.tests.broker.handlers.test_queries import Task
 from odradek.tests.support.brokers.large_messages import TOPIC, largest_requests
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, WAIT_S, MeasuredBroker, measured_broker
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.seeds import IS_SOAK
 
 # Each topic is a directory, and the broker creates one a turn.
 CREATED = 300
+# `make soak` finds as many partitions as a request names.
+PARTITIONS = 1_000 if IS_SOAK else 1
 PARTICIPANTS = 200
 APPEND_TIME = "append-time"
 MIB = 1024 * 1024
@@ -72,12 +76,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredBroke
 
 async def _create_topic(address: str) -> None:
     async with await Raw.connect(address) as raw:
-        await raw.create_topic(TOPIC)
+        await raw.create_topic(TOPIC, partitions=PARTITIONS)
         await raw.create_topic(APPEND_TIME, message_timestamp_type="LogAppendTime")
 
 
 def fitting(route: Route, version: int, values: int) -> Iterator[tuple[str, Message]]:
-    values = CREATED if route.key is ApiKey.CREATE_TOPICS else values
+    if route.key is ApiKey.CREATE_TOPICS and values < MAX_PARTITIONS_PER_TOPIC:
+        values = CREATED
     for shape, request in largest_requests(message(route.key, "request"), version, values):
         # A topic is not created for each name here: that has a test of its own.
         if isinstance(request, MetadataRequest):
@@ -113,7 +118,8 @@ async def test_a_request_of_more_values_is_handled_in_portions(measured: Measure
     turns: dict[str, int] = {}
     unanswered: list[str] = []
     await measured.warm_up(route.key, route.versions[-1])
-    for shape, request in fitting(route, route.versions[-1], min(4 * route.max_values, route.max_values + 5_000)):
+    values = MAX_VALUES if route.is_whole and IS_SOAK else min(4 * route.max_values, route.max_values + 5_000)
+    for shape, request in fitting(route, route.versions[-1], values):
         if not await measured.exchange(route.key, route.versions[-1], request):
             unanswered.append(shape)
         turns[shape] = measured.longest_turn_ms
