@@ -385,7 +385,7 @@ class Broker:
             await self._stop_serving(services, running.acceptor)
             if running.http is not None:
                 await running.http.stop()
-            await _close_data(services)
+            await _close_data(services, keeps_data=self._ephemeral_dir not in self.config.data_dirs)
         finally:
             self._threads.close()
             self._security_workers.close()
@@ -486,7 +486,7 @@ def _note_offline(services: Services, partition: PartitionState) -> None:
     services.coordinators.unload(partition.topic, partition.index)
 
 
-async def _close_data(services: Services) -> None:
+async def _close_data(services: Services, *, keeps_data: bool) -> None:
     """Complete what is on its way to disk, then close the logs and the metadata journal.
 
     A data directory gets its clean-stop marker only if everything in it was closed well and in time.
@@ -495,8 +495,9 @@ async def _close_data(services: Services) -> None:
     closing = asyncio.ensure_future(_close_logs(services, work))
     done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
     if not done:
-        _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
         closing.cancel()
+        if keeps_data:
+            _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
     elif (error := closing.exception()) is not None:
         _log.error("not all logs could be closed (%s): the next start will check their tails", error)
     services.metadata.close()

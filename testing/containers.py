@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
+from . import broker_log
 from .errors import Unavailable
 from .local import LocalKafka
 
@@ -148,8 +149,10 @@ class KafkaContainer:
         """Stop the broker; nothing of it stays. Idempotent."""
         kafka, self._kafka = self._kafka, None
         if kafka is not None:
-            kafka.close()
-            self._log.end()
+            try:
+                kafka.close()
+            finally:
+                self._log.end()
 
     @property
     def kafka(self) -> LocalKafka:
@@ -282,20 +285,17 @@ class _Log(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._logger = logging.getLogger("odradek.broker")
-        self._level = self._logger.level
         self.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
 
     def begin(self) -> None:
         """Take note of the log."""
-        self._level = self._logger.level
-        self._logger.setLevel(min(self._level or logging.INFO, logging.INFO))
-        self._logger.addHandler(self)
+        broker_log.begin()
+        broker_log.LOGGER.addHandler(self)
 
     def end(self) -> None:
         """Take note no more. The lines stay."""
-        self._logger.removeHandler(self)
-        self._logger.setLevel(self._level)
+        broker_log.LOGGER.removeHandler(self)
+        broker_log.end()
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))

@@ -85,8 +85,8 @@ class ControlledKafka(OwnKafka):
         """
         key, code = api_named(api), error_named(error)
         what = f"fail({api_name(key)!r}, {code.name!r})"
-        fault = Fault(what, key, topic, partition, client_id, self._node(broker), _topic_id(topic_id), skip, times)
-        fault.must_fire, fault.error, fault.is_after = must_fire, code, after_append
+        place = topic, partition, client_id, self._node(broker), _topic_id(topic_id)
+        fault = Fault(what, key, *place, skip, times, must_fire=must_fire, error=code, is_after=after_append)
         return self._door.add(fault)
 
     def delay(
@@ -137,9 +137,8 @@ class ControlledKafka(OwnKafka):
             return None
         key = None if api is None else api_named(api)
         where = self._where(client_id, broker)
-        fault = Fault(f"cut({api or ''})", key, **where, left=times, must_fire=must_fire)
-        fault.cuts, fault.is_after = True, in_answer
-        return self._door.add(fault)
+        what = f"cut({api or ''})"
+        return self._door.add(Fault(what, key, **where, left=times, must_fire=must_fire, cuts=True, is_after=in_answer))
 
     def on(
         self, api: str, *, times: int | None = None, client_id: str | None = None, broker: int | None = None
@@ -147,7 +146,7 @@ class ControlledKafka(OwnKafka):
         """Let a function answer the requests of an API: `@kafka.on("Metadata")`.
 
         It gets the decoded request and `proceed`, which has the broker answer. It returns a response, raises a
-        KafkaError, or returns None to pass on. It runs in a thread of its own.
+        KafkaError, or returns None: then the client gets the broker's answer. It runs in a thread of its own.
         """
         key, where = api_named(api), self._where(client_id, broker)
 

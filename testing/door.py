@@ -249,13 +249,17 @@ class Door:
         """Let a function of the test answer, in a thread, so that it may wait for whatever it likes."""
         assert fault.handler is not None
         loop, header, request = asyncio.get_running_loop(), arrived.header, arrived.request()
+        # What the broker has answered. None for a producer with acks=0.
+        answers: list[Message | None] = []
 
         def proceed() -> Message | None:
-            return asyncio.run_coroutine_threadsafe(self._respond(dispatch, arrived, request), loop).result()
+            answers.append(asyncio.run_coroutine_threadsafe(self._respond(dispatch, arrived, request), loop).result())
+            return answers[-1]
 
         try:
             answer = await _in_thread(partial(fault.handler, request, proceed))
         except KafkaError as error:
+            _check_is_answered(request, fault)
             meant = Fault(fault.what)
             return _encoded(
                 header, rejections.rejection(request, header.api_version, error.code, meant, self._name_of_id)
@@ -265,7 +269,11 @@ class Door:
             if fault in self._faults:
                 self._note_failure(fault, f"{fault.what}: {type(error).__name__}: {error}")
             raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
-        return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
+        if answer is None and not answers:
+            return await _dispatched(dispatch, arrived)
+        # A request that was carried out is not carried out again.
+        found = answers[-1] if answer is None else cast(Message, answer)
+        return None if found is None or _is_unanswered(request) else _encoded(header, found)
 
     def _note_failure(self, fault: Fault, said: str) -> None:
         """Note a failure of a handler, and log its first one: a client may try again a thousand times."""
@@ -353,9 +361,14 @@ def _encoded(header: frame.RequestHeader, response: Message) -> EncodedResponse:
     return cast("EncodedResponse", frame.encode_response(header.correlation_id, response, header.api_version))
 
 
+def _is_unanswered(request: Message) -> bool:
+    """Tell whether a producer expects no response."""
+    return request.KEY == ApiKey.PRODUCE and request.acks == 0  # type: ignore[attr-defined]
+
+
 def _check_is_answered(request: Message, fault: Fault) -> None:
     """Raise CloseConnection for a producer that expects no response, as Kafka closes its connection."""
-    if request.KEY == ApiKey.PRODUCE and request.acks == 0:  # type: ignore[attr-defined]
+    if _is_unanswered(request):
         raise CloseConnection(f"{fault.what} of the test, to a producer with acks=0")
 
 

@@ -6,6 +6,7 @@ A fault is in force when it is made. `with` ends it early, `times` after so many
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from .errors import NeverFired, Unavailable
 Names = Callable[[bytes], str | None]
 
 _LOGIN = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+# They change nothing, besides those whose names say so: of them no acknowledgement is lost.
+_LOOKS = re.compile("(DESCRIBE|LIST)_.*|.*_DESCRIBE|FETCH|OFFSET_FETCH|METADATA|FIND_COORDINATOR|API_VERSIONS")
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +72,8 @@ class Fault:
             raise Unavailable(f"{self.what}: a delay is a number of seconds, 0 or more")
         if self.api in _LOGIN:
             raise Unavailable(f"{self.what} would meet no request: the broker's connections handle logins themselves")
+        if self.error is not None and self.is_after and self.api is not None and _LOOKS.fullmatch(self.api.name):
+            raise Unavailable(f"{self.what} would lose no acknowledgement: {api_name(self.api)} changes nothing")
         if self.api is not None and self.names_place and not _names_topics(SHAPES[self.api].lists):
             raise Unavailable(f"{self.what} would meet no request: {api_name(self.api)} names no topic")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from ..broker.configs.definition import suggestion
@@ -100,8 +100,9 @@ async def rebalance(brokers: Sequence[Broker], group: str) -> None:
     """Let the members of a group join again."""
     for each in brokers:
         actor = each.services.groups.groups.get(group)
-        if actor is not None and actor.state.consumer is not None:
-            why = f"group {group!r} is a consumer group (KIP-848), whose members never join again: use expire(member)"
+        if actor is not None and (actor.state.consumer or actor.state.share) is not None:
+            kind = "share group (KIP-932)" if actor.state.consumer is None else "consumer group (KIP-848)"
+            why = f"group {group!r} is a {kind}, whose members never join again: use expire(member)"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         if actor is not None:
             actor.feed(Rebalance())
@@ -112,11 +113,10 @@ async def expire(brokers: Sequence[Broker], member: str, group: str | None) -> N
     coordinated = [each.services.groups.groups for each in brokers]
     actors = [actor for groups in coordinated for key, actor in groups.items() if group in (None, key)]
     for actor in actors:
-        consumer = actor.state.consumer
         if member in actor.state.roster.members:
             actor.ring(SessionExpired(member))
             return
-        if consumer is not None and member in consumer.members:
+        if member in _modern_members(actor.state):
             actor.ring(MemberSilent(member))
             return
     known = [each for actor in actors for each in _members(actor.state)]
@@ -125,7 +125,13 @@ async def expire(brokers: Sequence[Broker], member: str, group: str | None) -> N
 
 
 def _members(group: Group) -> list[str]:
-    return [*group.roster.members, *(group.consumer.members if group.consumer is not None else ())]
+    return [*group.roster.members, *_modern_members(group)]
+
+
+def _modern_members(group: Group) -> Iterable[str]:
+    """Return the members of a consumer or share group, who never join again."""
+    modern = group.consumer or group.share
+    return () if modern is None else modern.members
 
 
 # -- Logs

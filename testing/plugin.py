@@ -7,7 +7,6 @@ before a test asks for a fixture. A worker of pytest-xdist has a broker of its o
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -120,13 +119,12 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore[reportUnusedFunction]
     """Return what gives the broker that the tests of this process share. It starts when a first test needs it."""
+    from . import broker_log
     from .local import LocalKafka
 
     running: list[LocalKafka] = []
     # pytest's section of captured logs shows what the broker did.
-    logger = logging.getLogger("odradek.broker")
-    level = logger.level
-    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    broker_log.begin()
 
     def shared() -> LocalKafka:
         if running and not running[0].is_alive:
@@ -143,7 +141,7 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
     yield shared
     for each in running:
         each.close()
-    logger.setLevel(level)
+    broker_log.end()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import ast
 import re
 import tomllib
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from odradek import how_to_install
@@ -28,8 +27,6 @@ WINGS = (
     "web",
     "zookeeper",
 )
-# No host of the domain `invalid` is anybody's.
-PLACEHOLDER = "odradek.invalid"
 EVERYWHERE = {"click", "msgpack", "uvloop", "cramjam", "h11"}
 
 
@@ -90,11 +87,3 @@ def test_an_extra_that_a_message_names_is_there() -> None:
     named = {extra for text in texts for given in called.findall(text) for extra in given.split(",")}
     assert len(named) > 8 and named <= PROJECT["optional-dependencies"].keys()
     assert how_to_install("sql") == "pip install 'odradek[sql]' ('.[sql]' in a clone)"
-
-
-def test_the_addresses_of_the_project_are_there_for_a_release_to_fill_in() -> None:
-    """All or none is a placeholder."""
-    urls = PROJECT["urls"]
-    assert urls.keys() == {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
-    placeholders = {name for name, url in urls.items() if urlsplit(url).hostname == PLACEHOLDER}
-    assert placeholders in (set(), urls.keys()) and {urlsplit(url).scheme for url in urls.values()} == {"https"}

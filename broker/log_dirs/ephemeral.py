@@ -35,7 +35,6 @@ def ephemeral_configs() -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
-        "log.segment.delete.delay.ms": "0",
         # A test that moves the clock would lose its connections otherwise.
         "connections.max.idle.ms": "-1",
     }

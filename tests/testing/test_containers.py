@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from socket import socket
@@ -75,6 +76,19 @@ def test_variables_are_configs(tmp_path: Path) -> None:
         assert (running.kafka.broker.node_id, config.auto_create_topics_enable) == (7, False)
         assert b"[KafkaServer id=7] started" in running.get_logs()[0]
     assert b"listening on 127.0.0.1" in running.get_logs()[0]
+
+
+def test_the_log_has_its_level_again_after_the_last_container(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The fixtures of other tests read it, too.
+    monkeypatch.setattr("odradek.testing.broker_log._before", [])
+    with caplog.at_level(logging.ERROR, "odradek.broker"):
+        first, second = KafkaContainer().start(), KafkaContainer().start()
+        first.stop()
+        assert logging.getLogger("odradek.broker").level == logging.INFO
+        second.stop()
+        assert logging.getLogger("odradek.broker").level == logging.ERROR
 
 
 def test_a_fixed_port_is_the_one_that_was_asked_for() -> None:

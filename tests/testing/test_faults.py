@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -13,7 +14,12 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient
 from odradek import testing
 from odradek.client import KafkaError, Producer
+from odradek.protocol import frame
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record as OneRecord
 from odradek.testing import LocalKafka, Record
 from odradek.testing.errors import NeverFired, Unavailable
 
@@ -152,6 +158,41 @@ def test_a_function_of_the_test_raises_or_passes_on(kafka: LocalKafka) -> None:
     assert answer.fired == 3
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_function_that_proceeds_has_a_request_without_an_answer_carried_out_once(
+    kafka: LocalKafka, returns: bool
+) -> None:
+    kafka.create_topic("t")
+
+    @kafka.on("Produce")
+    def answer(request: Any, proceed: Callable[[], Any]) -> Any:
+        answered = proceed()
+        return answered if returns else None
+
+    # Of one connection: the second record comes when the first is done with.
+    producer = ConfluentProducer({"bootstrap.servers": kafka.address, "acks": 0, "linger.ms": 0})
+    for value in (b"1", b"2"):
+        producer.produce("t", value)
+        assert producer.flush(20) == 0
+    assert [each.value for each in kafka.wait_for(records=2, topic="t", within=20)] == [b"1", b"2"]
+
+
+async def test_a_function_that_raises_closes_the_connection_of_a_producer_without_answers(kafka: LocalKafka) -> None:
+    kafka.create_topic("t")
+
+    @kafka.on("Produce", times=1)
+    def answer(request: Any, proceed: Callable[[], Any]) -> None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    partition = PartitionProduceData(0, encode_batch([OneRecord(offset=0, timestamp_ms=0, value=b"v")]))
+    request = ProduceRequest(acks=0, timeout_ms=1000, topic_data=[TopicProduceData("t", [partition])])
+    host, _, port = kafka.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.writelines(map(bytes, frame.encode_request(ApiKey.PRODUCE, 7, 1, "mine", request)))
+    assert await reader.read() == b""
+    writer.close()
+
+
 def test_a_function_that_fails_a_test_closes_the_connection_and_is_reported(kafka: LocalKafka) -> None:
     kafka.create_topic("t")
 
@@ -272,9 +313,13 @@ def test_a_fault_that_can_meet_nothing_is_refused(kafka: LocalKafka) -> None:
         with pytest.raises(Unavailable, match="a delay is a number of seconds"):
             kafka.delay("Produce", cast(Any, seconds))
     for api in ("Heartbeat", "JoinGroup", "FindCoordinator", "ApiVersions"):
-        for place in ({"topic": "t"}, {"partition": 0}):
+        for place in ({"topic": "t"}, {"partition": 0}):  # type: dict[str, Any]
             with pytest.raises(Unavailable, match=f"would meet no request: {api} names no topic"):
                 kafka.fail(api, "REBALANCE_IN_PROGRESS", **place)
+    for api in ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "DescribeGroups", "ConsumerGroupDescribe"):
+        with pytest.raises(Unavailable, match=f"would lose no acknowledgement: {api} changes nothing"):
+            kafka.fail(api, "REQUEST_TIMED_OUT", after_append=True)
+    kafka.fail("OffsetCommit", "REQUEST_TIMED_OUT", after_append=True)
     for api in ("SaslHandshake", "SaslAuthenticate"):
         with pytest.raises(Unavailable, match="would meet no request: the broker's connections handle logins"):
             kafka.fail(api, "SASL_AUTHENTICATION_FAILED")

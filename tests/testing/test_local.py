@@ -13,9 +13,11 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Message
 from confluent_kafka import Producer as ConfluentProducer
 from odradek import testing
-from odradek.broker import Broker
+from odradek.broker import Broker, server
 from odradek.broker.configs.definition import ConfigError
-from odradek.client import Consumer, KafkaError, Producer
+from odradek.broker.configs.description import ConfigSource
+from odradek.client import ConfigResource, Consumer, KafkaError, Producer
+from odradek.client.blocking import Admin
 from odradek.testing import KafkaProcess, LocalKafka, Record
 from odradek.testing.errors import Unavailable
 
@@ -40,6 +42,33 @@ def test_a_test_sees_what_a_client_wrote(kafka: LocalKafka) -> None:
     assert producer.flush(10) == 0
     (record,) = kafka.records("orders")
     assert (record.partition, record.key, record.value) == (2, b"k", b"one")
+
+
+def test_no_config_of_a_new_topic_differs_from_its_default(kafka: LocalKafka) -> None:
+    resource = ConfigResource.topic(kafka.create_topic("orders"))
+    with Admin(kafka.address) as admin:
+        found = admin.describe_configs([resource])[resource].values()
+    assert {each.name for each in found if each.source != ConfigSource.DEFAULT_CONFIG} == set()
+
+
+async def test_a_broker_that_keeps_nothing_does_not_say_what_is_not_on_disk(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(server, "CLOSE_DEADLINE_S", 0)
+    async with Broker.ephemeral():
+        pass
+    assert "not all is on disk" not in caplog.text
+    async with Broker.ephemeral({"log.dirs": str(tmp_path)}):
+        pass
+    assert "not all is on disk" in caplog.text
+
+
+def test_the_last_requests_can_be_told_after_the_end() -> None:
+    with testing.kafka() as kafka:
+        kafka.put("orders", ["v"])
+        assert read_all(kafka, "orders", 1) == [b"v"]
+    # Newer versions of Fetch name the topic by its id.
+    assert any(" Fetch v" in each for each in kafka.recent_requests())
 
 
 def test_a_client_reads_what_a_test_put_in(kafka: LocalKafka) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition
-from odradek.client import KafkaError
+from odradek.client import KafkaError, ShareConsumer
 from odradek.testing import LocalKafka, Record
 from odradek.testing.errors import Unavailable
 
@@ -97,6 +98,17 @@ def test_a_test_ends_the_session_of_a_member_of_a_consumer_group(kafka: LocalKaf
         assert kafka.members("g") == []
     with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
         kafka.history("nobody")
+
+
+async def test_a_test_ends_the_session_of_a_member_of_a_share_group(kafka: LocalKafka) -> None:
+    kafka.put("t", ["v"])
+    async with ShareConsumer("t", bootstrap_servers=kafka.address, group_id="s") as consumer:
+        await consumer.getmany(timeout_ms=10)
+        (member,) = await asyncio.to_thread(kafka.members, "s")
+        with pytest.raises(KafkaError, match=r"is a share group .*, whose members never join again"):
+            await asyncio.to_thread(kafka.rebalance, "s")
+        await asyncio.to_thread(kafka.expire, member.member_id)
+        assert member.member_id not in [each.member_id for each in await asyncio.to_thread(kafka.members, "s")]
 
 
 def test_a_test_lets_a_group_rebalance(kafka: LocalKafka) -> None:
