@@ -130,10 +130,15 @@ class Peer:
             wire = _Wire(f"{self.host}:{self.port}")
             # A close aborts it, also while it logs in.
             self._wire = wire
-            tls = await self._tls.context() if self._tls is not None else None
-            name = self.host if tls is not None else None
-            loop = asyncio.get_running_loop()
-            await loop.create_connection(lambda: wire, self.host, self.port, ssl=tls, server_hostname=name)
+            try:
+                tls = await self._tls.context() if self._tls is not None else None
+                name = self.host if tls is not None else None
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: wire, self.host, self.port, ssl=tls, server_hostname=name)
+            except BaseException:
+                # The next request connects anew.
+                wire.abort()
+                raise
             if self._closed:
                 wire.abort()
                 raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")

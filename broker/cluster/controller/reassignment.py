@@ -25,7 +25,7 @@ from ..znodes import (
     topic_path,
 )
 from .cluster_state import ClusterState
-from .election import elect_reassigned
+from .election import elect_in_sync, elect_reassigned
 from .outbox import Outbox
 from .partition_states import MAX_TRIES, PartitionStates
 
@@ -90,35 +90,48 @@ class Reassignment:
             if not now.is_moving:
                 raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             target = now.origin
-        self._check(target)
+        self._check(target, now.origin)
         if not may_change_factor and len(target) != len(now.origin):
             why = f"The replication factor is {len(now.origin)}, and the request does not allow to change it."
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
         if target == now.target:
             return None
-        origin = now.origin
-        adding = tuple(each for each in target if each not in origin)
-        removing = tuple(each for each in (*origin, *now.adding) if each not in target)
+        adding = tuple(each for each in target if each not in now.origin)
+        removing = tuple(each for each in now.origin if each not in target)
+        # Replicas that were to come and are not wanted any more go at once, unless nobody else is in sync.
+        removing += self._alone_in_sync(place, tuple(each for each in now.adding if each not in target))
         return Replicas((*target, *removing), adding, removing)
 
-    def _check(self, target: tuple[int, ...]) -> None:
+    def _alone_in_sync(self, place: TopicPartition, unwanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Return replicas that are not wanted any more, of which one alone is in sync and alive; none otherwise."""
+        state = self._cluster.states.get(place)
+        alive = self._cluster.alive(place, () if state is None else state.isr)
+        return unwanted if alive and set(unwanted) >= set(alive) else ()
+
+    def _check(self, target: tuple[int, ...], origin: tuple[int, ...]) -> None:
         code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if not target:
             raise KafkaError(code, "Empty replica list specified in partition reassignment.")
         if len(set(target)) != len(target) or min(target) < 0:
             raise KafkaError(code, f"The replicas {list(target)} are not different brokers.")
-        dead = [each for each in target if each not in self._cluster.live]
+        # As in Kafka, replicas that are there already may be dead: otherwise nobody could cancel, or move the others.
+        dead = [each for each in target if each not in self._cluster.live and each not in origin]
         if dead:
             raise KafkaError(code, f"Replica assignment has brokers that are not alive: {dead}.")
 
     def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[None]:
         """Write the replicas of phase A. Raises UNKNOWN_SERVER_ERROR, TooLarge."""
         before = self._cluster.replicas[place]
+        # Replicas of an earlier reassignment that nobody wants any more. First none of them is in sync.
+        unwanted = set(before.replicas) - set(changed.replicas)
+        for broker in unwanted:
+            yield from self._states.remove_from_isr(broker, [place])
+        if unwanted and not self._cluster.is_led(place):
+            yield from self._states.elect([place], lambda _: elect_in_sync)
         if not (yield from self._write(place, changed)):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The replicas could not be written.")
         _log.info("%s moves from the brokers %s to %s", place, before.replicas, changed.target)
-        # Replicas of an earlier reassignment that nobody wants any more.
-        for broker in set(before.replicas) - set(changed.replicas):
+        for broker in unwanted:
             self._outbox.stop(broker, place, -1, delete=True)
         yield from self._states.bump([place])
         for broker in changed.adding:

@@ -152,13 +152,28 @@ async def test_silence_ends_with_the_time_and_a_late_response_reaches_nobody() -
         assert (await ask(peer)).host == "second"
 
 
-async def test_a_peer_that_does_not_listen() -> None:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+async def test_a_peer_that_does_not_listen_is_reached_by_the_first_request_after_it_does() -> None:
+    closed = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(await next_request(reader), "back"))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        closed.set()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     server.close()
     await server.wait_closed()
-    with pytest.raises(PeerLost, match="cannot connect"):
-        await ask(Peer(host, port, "broker-1"))
+    peer = Peer(host, port, "broker-1")
+    for _ in range(2):
+        with pytest.raises(PeerLost, match="cannot connect"):
+            await ask(peer)
+    async with await asyncio.start_server(answer, host, port):
+        assert (await ask(peer)).host == "back"
+        peer.close()
+        await closed.wait()
 
 
 @pytest.mark.parametrize(

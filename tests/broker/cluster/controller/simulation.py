@@ -116,7 +116,7 @@ class Simulation:
             self.zookeeper.make(delete_topic_path(self.random.choice(topics)))
 
     def reassign(self) -> None:
-        """Ask for other replicas of a partition, by the znode or by the request."""
+        """Ask for other replicas of a partition, by the znode or by the request, or that none of them changes."""
         places = list(self._known)
         if not places:
             return
@@ -126,7 +126,8 @@ class Simulation:
             if self.zookeeper.get(REASSIGN_PARTITIONS) is None:
                 self.zookeeper.make(REASSIGN_PARTITIONS, encode_reassignment({where: target}))
             return
-        self._ask(lambda machine: machine.reassign({where: target}))
+        wanted = target if len(target) > 1 else None
+        self._ask(lambda machine: machine.reassign({where: wanted}))
 
     def grow(self) -> None:
         """Give a topic another partition, by the request or, as tools before Kafka 2.2 do, in its znode."""

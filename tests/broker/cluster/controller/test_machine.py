@@ -221,6 +221,29 @@ def test_a_reassignment_goes_beside_partitions_that_are_written_by_hand_at_the_s
     assert world.machine.cluster.replicas[TopicPartition("t", 0)] == Replicas((2, 3))
 
 
+def test_a_reassignment_is_cancelled_though_one_of_the_old_replicas_is_dead() -> None:
+    world, found = World(1), list[Any]()
+    world.run(world.machine.take_over())
+
+    def reassign(target: tuple[int, ...] | None) -> Steps[None]:
+        found.append((yield from world.machine.reassign({PLACE: target})))
+
+    registration = Registration(4, ("PLAINTEXT://h:4",), {"PLAINTEXT": "PLAINTEXT"})
+    world.zookeeper.make(broker_path(4), encode_registration(registration))
+    world.run(world.machine.brokers_changed())
+    world.run(reassign((1, 2, 4)))
+    world.zookeeper.delete_by_hand(broker_path(3))
+    world.run(world.machine.brokers_changed())
+    world.run(reassign(None))
+    assert world.machine.cluster.replicas[PLACE] == Replicas((1, 2, 3))
+    # It may stay dead where it stays; one that comes must be alive.
+    world.run(reassign((3, 1, 2)))
+    world.zookeeper.delete_by_hand(broker_path(4))
+    world.run(world.machine.brokers_changed())
+    world.run(reassign((3, 1, 4)))
+    assert [error.code for each in found for error in each.values()] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+
+
 # -- What brokers answer
 
 

@@ -101,16 +101,6 @@ class WelcomesNobody(ControllerMachine):
         yield from self._lead_everything()
 
 
-class BelievesOldAnswers(ControllerMachine):
-    """Takes a response for that of a broker that has started again since."""
-
-    def replicas_answered(
-        self, broker: int, broker_epoch: int, *answer: Iterable[TopicPartition]
-    ) -> Generator[Any, Any, None]:
-        now = self.cluster.live.get(broker)
-        yield from super().replicas_answered(broker, broker_epoch if now is None else now.epoch, *answer)
-
-
 class LeavesLeadersWithoutRoom(ControllerMachine):
     """Takes note of full disks, and moves nobody."""
 
@@ -143,7 +133,6 @@ class RepeatsNothing(ControllerMachine):
         (ForgetsTheDead, 90),
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),
-        (BelievesOldAnswers, 4_710),
         (MissesRestarts, 0),
         (RepeatsNothing, 0),
     ],
