@@ -52,19 +52,16 @@ MAX_TRIES = 10
 _log = logging.getLogger(__name__)
 
 
-def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[TopicPartition]]:
-    """Take a broker out of the ISRs that have other members. Return the partitions that others hold in sync.
+def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[None]:
+    """Take a broker out of the ISRs that have other members.
 
     Raises StartError where a state is always changed in between.
     """
-    held_by_others: list[TopicPartition] = []
     for some in portions(places, PARTITIONS_A_TURN):
         left = some
         written: list[TopicPartition] = []
         for _ in range(MAX_TRIES):
-            states = yield from _states_with_others(broker, left)
-            held_by_others += [place for place, state in states.items() if broker not in state.isr]
-            wanted = {place: _without(broker, state) for place, state in states.items() if broker in state.isr}
+            wanted = yield from _states_without(broker, left)
             failures = yield from write_all(
                 (Put(state_path(place), encode_state(state), state.partition_epoch),) for place, state in wanted.items()
             )
@@ -76,8 +73,6 @@ def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[Topi
         if left:
             why = f"{left[0]} is changed all the time, and this broker, which lacks records, must leave its ISR"
             raise StartError(f"the cluster cannot be joined: {why}: start it again")
-        held_by_others += written
-    return held_by_others
 
 
 def lacking(broker: int, may_lack: Callable[[str, int, bytes | None], bool]) -> Steps[list[TopicPartition]]:
@@ -94,19 +89,15 @@ def lacking(broker: int, may_lack: Callable[[str, int, bytes | None], bool]) -> 
     return found
 
 
-def _states_with_others(broker: int, places: list[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-    """Return the states of the partitions that have members other than `broker` in their ISRs."""
+def _states_without(broker: int, places: list[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
+    """Return the states without `broker` of the partitions that have it and others in their ISRs."""
     znodes = yield from read_all(state_path(each) for each in places)
-    found = {
-        place: sound(decode_state, place, znode.data, znode.version)
-        for place, znode in zip(places, znodes, strict=True)
-        if znode is not None
-    }
-    return {place: state for place, state in found.items() if state is not None and set(state.isr) - {broker}}
-
-
-def _without(broker: int, state: LeaderAndIsr) -> LeaderAndIsr:
-    isr = tuple(each for each in state.isr if each != broker)
-    if state.leader != broker:
-        return replace(state, isr=isr)
-    return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, isr=isr)
+    found: dict[TopicPartition, LeaderAndIsr] = {}
+    for place, znode in zip(places, znodes, strict=True):
+        state = None if znode is None else sound(decode_state, place, znode.data, znode.version)
+        if state is None or broker not in state.isr or len(state.isr) == 1:
+            continue
+        found[place] = replace(state, isr=tuple(each for each in state.isr if each != broker))
+        if state.leader == broker:
+            found[place] = replace(found[place], leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+    return found

@@ -188,12 +188,11 @@ class Member:
     async def leave_isrs(self, replicas: Replicas) -> None:
         """Be in sync no more, before anybody may elect this broker, where its start has found records lost.
 
-        It comes before all that may end a start: the stop that follows would leave logs in which nothing is missing.
-        Raises StartError.
+        Its logs keep what they have until it follows a leader: it may be the last that has it. Raises StartError.
         """
         lost = [TopicPartition(*each) for each in replicas.with_losses()]
         try:
-            await replicas.give_up_lost(await self.zookeeper.run(leave_isrs(self.broker_id, lost)))
+            await self.zookeeper.run(leave_isrs(self.broker_id, lost))
         except (SessionExpired, BadZnode) as error:
             raise _start_error(self._config, error) from error
 

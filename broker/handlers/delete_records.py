@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -64,15 +65,22 @@ async def _written(
 
     Sets an error where they cannot be written, or a follower does not fetch.
     """
+    homes: dict[Path, list[_Moved]] = {}
+    for each in moved:
+        homes.setdefault(each.partition.log.directory.parent, []).append(each)
+    await asyncio.gather(*(_noted(services, home, some) for home, some in homes.items()))
+    await asyncio.gather(*(_replicated(services, each, timeout_ms) for each in moved if not each.result.error_code))
+    return response
+
+
+async def _noted(services: Services, home: Path, moved: list[_Moved]) -> None:
+    """Wait until the log start offsets of a data directory are on disk. Sets an error where they cannot be written."""
     try:
-        await services.background.checkpoints.write()
+        await services.background.checkpoints.write(home)
     except StorageError as error:
         _log.error("the log start offsets cannot be written: %s", error.message)
         for each in moved:
             each.result.error_code, each.result.low_watermark = int(error.code), _NO_LOW_WATERMARK
-        return response
-    await asyncio.gather(*(_replicated(services, each, timeout_ms) for each in moved))
-    return response
 
 
 async def _replicated(services: Services, moved: _Moved, timeout_ms: int) -> None:

@@ -51,8 +51,8 @@ class CheckpointWriter:
         self._pause_ms = RETRY_MS
         self._is_pausing = False
         # The checkpoint that `write` callers wait for, and the one that those share who came too late for it.
-        self._current: asyncio.Future[None] | None = None
-        self._next: asyncio.Future[None] | None = None
+        self._current: dict[Path, asyncio.Future[None]] = {}
+        self._next: dict[Path, asyncio.Future[None]] = {}
 
     def start(self) -> None:
         """Schedule the next checkpoint at log.flush.offset.checkpoint.interval.ms."""
@@ -115,29 +115,24 @@ class CheckpointWriter:
         if late:
             self._look_soon()
 
-    async def write(self) -> None:
-        """Return when the present log start offsets are on disk. StorageError if they cannot be written.
+    async def write(self, directory: Path) -> None:
+        """Return when the present offsets of a data directory are on disk. Raises StorageError where they cannot be.
 
-        Callers that come while a checkpoint is written share the next one.
+        The disks of others may hang or be full. Callers that come while a checkpoint is written share the next one.
         """
-        if self._next is None:
-            self._next = asyncio.ensure_future(self._write_next())
-        await asyncio.shield(self._next)
+        if directory not in self._next:
+            self._next[directory] = asyncio.ensure_future(self._write_next(directory))
+        await asyncio.shield(self._next[directory])
 
-    async def _write_next(self) -> None:
-        while self._current is not None:
-            await asyncio.wait([self._current])
-        self._next = None
-        self._current = asyncio.ensure_future(self._write_all(self._take()))
+    async def _write_next(self, directory: Path) -> None:
+        while (current := self._current.get(directory)) is not None:
+            await asyncio.wait([current])
+        del self._next[directory]
+        write = self._take().writers.get(directory)
+        if write is None:
+            raise StorageError(f"data directory {directory} is offline")
+        self._current[directory] = self._threads.run(Work.CHECKPOINT, directory, write)
         try:
-            await self._current
+            await self._current[directory]
         finally:
-            self._current = None
-
-    async def _write_all(self, checkpoint: Checkpoint) -> None:
-        """Write the checkpoint of each directory in a thread of its own. Raises the first StorageError of all."""
-        writers = checkpoint.writers.items()
-        running = [self._threads.run(Work.CHECKPOINT, directory, write) for directory, write in writers]
-        for result in await asyncio.gather(*running, return_exceptions=True):
-            if result is not None:
-                raise result
+            del self._current[directory]

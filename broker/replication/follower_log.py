@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 from ...protocol.records import batch
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class FollowerLog:
-    """The changes that a fetcher makes to logs. `checkpoint` makes the present recovery points durable."""
+    """The changes that a fetcher makes to logs. `checkpoint` makes the recovery points of a data directory durable."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class FollowerLog:
         staging: Staging,
         threads: DiskThreads,
         clock: Clock,
-        checkpoint: Callable[[], Awaitable[None]],
+        checkpoint: Callable[[Path], Awaitable[None]],
         removed: Callable[[Partition], None],
     ) -> None:
         """`removed` is told of partitions whose log has retired segments."""
@@ -109,7 +110,7 @@ class FollowerLog:
         if is_current() and offset < partition.log.log_end_offset:
             await self._truncate(partition, offset, is_current)
 
-    async def give_up_lost(self, partition: Partition, is_current: Callable[[], bool] = lambda: True) -> None:
+    async def give_up_lost(self, partition: Partition, is_current: Callable[[], bool]) -> None:
         """Go back to before the first record that the start has found lost; the leader has it. Raises StorageError."""
         await self._flusher.idle(partition)
         log = partition.log
@@ -145,7 +146,7 @@ class FollowerLog:
             if tries == MAX_CHECKPOINTS:
                 raise StorageError(f"the recovery point of {partition.topic}-{partition.index} is raised all the time")
             tries += 1
-            await self._checkpoint()
+            await self._checkpoint(partition.log.directory.parent)
             await self._flusher.idle(partition)
 
     async def _start_over(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
@@ -207,7 +208,7 @@ class FollowerLog:
         await self._flusher.force(partition)
         # A batch across the offset has gone as a whole.
         if log.log_start_offset < start or log.lower_recovery_point(log.log_end_offset):
-            await self._checkpoint()
+            await self._checkpoint(log.directory.parent)
 
 
 def _name(partition: Partition) -> tuple[str, int]:

@@ -189,17 +189,6 @@ class Replicas:
         """Return topic and index of the partitions that may have lost records, as the start has found."""
         return [(each.topic, each.index) for each in self._topics.partitions() if each.log.recovery.has_lost]
 
-    async def give_up_lost(self, places: Iterable[tuple[str, int]]) -> None:
-        """Cut partitions before the first record that is lost, because other replicas have it."""
-        for name, index in places:
-            partition = self._topics.partition(name, index)
-            if partition is None or not partition.is_online:
-                continue
-            try:
-                await self._logs.give_up_lost(partition)
-            except StorageError as error:
-                _log.error("%s-%d could not be cut where records are lost: %s", name, index, error.message)
-
     # -- LeaderAndIsr ----------------------------------------------------------------------------------
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:

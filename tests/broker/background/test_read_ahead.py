@@ -175,5 +175,5 @@ async def test_a_followers_copy_of_a_cold_log_waits_for_the_disk_beside_the_loop
         assert readers and threading.get_ident() not in {threads[0] for threads in readers.values()}
 
 
-async def _nothing() -> None:
+async def _nothing(_: Path) -> None:
     pass

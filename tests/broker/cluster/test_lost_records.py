@@ -44,6 +44,8 @@ from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
 
 RECORDS = 10
+# In a batch.
+MAGIC_AT = 16
 PLACE = TopicPartition("t", 0)
 
 
@@ -102,7 +104,16 @@ def lose_last_records(directory: Path) -> None:
     (directory / ".lock").write_text("pid 1\nan earlier boot\n")
 
 
-LOSSES = (lose_log, lose_all, lose_journal_and_log, lose_topic, lose_records, lose_last_records)
+def lose_one_record(directory: Path) -> None:
+    """As a bad sector in the middle, which the next start but a clean one meets."""
+    (directory / CLEAN_SHUTDOWN).unlink()
+    (log,) = (directory / "t-0").glob("*.log")
+    with log.open("r+b") as file:
+        file.seek(log.stat().st_size // RECORDS * 4 + MAGIC_AT)
+        file.write(b"\xff")
+
+
+LOSSES = (lose_one_record, lose_log, lose_all, lose_journal_and_log, lose_topic, lose_records, lose_last_records)
 
 
 @pytest.mark.parametrize("fails_first", [False, True])
@@ -136,7 +147,11 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(
     assert znode is not None
     state = json.loads(znode.data)
     assert (state["leader"], state["isr"]) == (-1, [2])
+    if lose is lose_one_record:
+        # Perhaps nobody else ever comes back: what lies behind the loss stays until somebody leads.
+        assert partition(first).log.log_end_offset == RECORDS
     second = await cluster.start(2)
+    await until(lambda: partition(first).log.lost_from is None)
     await until(lambda: partition(first).log.log_end_offset == partition(second).high_watermark == RECORDS)
     assert offsets_on_disk(Path(first.config.data_dir) / "t-0") == list(range(RECORDS))
 
@@ -177,19 +192,17 @@ def test_a_broker_without_its_records_is_no_last_member_while_its_earlier_run_pa
 )
 def test_a_member_leaves_the_isr_and_tells_the_controller(before: LeaderAndIsr, after: LeaderAndIsr) -> None:
     zookeeper = with_state(before)
-    assert run(zookeeper, leave_isrs(1, [PLACE])) == [PLACE]
+    run(zookeeper, leave_isrs(1, [PLACE]))
     assert state_of(zookeeper) == after
     (name,) = zookeeper.children_of(ISR_CHANGES)
     assert decode_places(name, zookeeper.get(f"{ISR_CHANGES}/{name}")) == [PLACE]
 
 
-@pytest.mark.parametrize(("isr", "held_by_others"), [((1,), []), ((2,), [PLACE])])
-def test_the_last_member_stays_and_one_that_is_out_of_sync_changes_nothing(
-    isr: tuple[int, ...], held_by_others: list[TopicPartition]
-) -> None:
+@pytest.mark.parametrize("isr", [(1,), (2,)])
+def test_the_last_member_stays_and_one_that_is_out_of_sync_changes_nothing(isr: tuple[int, ...]) -> None:
     before = LeaderAndIsr(isr[0], 3, isr, 7)
     zookeeper = with_state(before)
-    assert run(zookeeper, leave_isrs(1, [PLACE])) == held_by_others
+    run(zookeeper, leave_isrs(1, [PLACE]))
     assert state_of(zookeeper) == before
     assert not zookeeper.children_of(ISR_CHANGES)
 
@@ -197,7 +210,7 @@ def test_the_last_member_stays_and_one_that_is_out_of_sync_changes_nothing(
 def test_a_state_that_is_written_meanwhile_is_read_again() -> None:
     zookeeper = with_state(LeaderAndIsr(1, 3, (1, 2, 3), 7))
     other = encode_state(LeaderAndIsr(1, 3, (1, 3), 7))
-    assert run(zookeeper, leave_isrs(1, [PLACE]), lambda: zookeeper.put_by_hand(state_path(PLACE), other)) == [PLACE]
+    run(zookeeper, leave_isrs(1, [PLACE]), lambda: zookeeper.put_by_hand(state_path(PLACE), other))
     assert state_of(zookeeper) == LeaderAndIsr(-1, 4, (3,), 7)
 
 

@@ -282,6 +282,23 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_works_again_when_ther
         assert b"room" in bytes((await raw.fetch("t", 1)).records)
 
 
+async def test_a_full_disk_keeps_no_log_start_of_another_disk_from_being_written(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    disk = FullDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 3)
+        for index in range(3):
+            await raw.produce("t", batch_of(b"x"), partition=index)
+        disk.is_full = lambda path: path.parent == home(dirs, "t-1")
+        wanted = [DeleteRecordsPartition(index, 1) for index in range(3)]
+        request = DeleteRecordsRequest([DeleteRecordsTopic("t", wanted)], 1000)
+        (topic,) = (await raw.ask(ApiKey.DELETE_RECORDS, 2, request)).topics
+        assert [each.error_code for each in topic.partitions] == [0, OFFLINE, 0]
+        logs = [each.log for each in broker.topics.partitions()]
+        assert [each.start_on_disk for each in logs] == [1, 0, 1]
+
+
 async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
     disk = FullDisk(number=errno.EIO)

@@ -104,7 +104,7 @@ async def test_no_full_disk_leaves_a_recovery_point_above_what_is_copied_after_a
         await diverge(cluster)
         log = cluster.partition(1).log
         log.flush()
-        await cluster.brokers[1].services.background.checkpoints.write()
+        await cluster.brokers[1].services.background.checkpoints.write(log.directory.parent)
         assert (point_on_disk(cluster, 1), log.log_end_offset) == (2, 2)
         disk.is_full = is_full
         await cluster.leader_and_isr(1, [("t", 0)])
