@@ -15,7 +15,7 @@ or a cluster's config.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,6 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
 }
 
 
-# Generated code that shows 225 fields would take a thirtieth of a start.
-@dataclass(frozen=True, kw_only=True, repr=False)
 class BrokerConfig(
     ServerTable,
     SecurityTable,

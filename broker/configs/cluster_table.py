@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .definition import BOOLEAN, INT, LIST, LONG, LONG_MAX, PASSWORD, SHORT, STRING, ConfigError, define
+from .definition import BOOLEAN, INT, LIST, LONG, LONG_MAX, PASSWORD, SHORT, STRING, ConfigError, ConfigTable, define
 
 # The rate of replication that is not throttled.
 NO_LIMIT = LONG_MAX
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ClusterTable:
+class ClusterTable(ConfigTable):
     """Configs of a broker as a member of a cluster, one row each. They act where zookeeper.connect is set."""
 
     # fmt: off
@@ -80,9 +76,7 @@ def _check_identification(name: str) -> str | None:
     return None if name.lower() in ("", "https") else "must be HTTPS, or empty for no check of the host name"
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ZooKeeperTable:
+class ZooKeeperTable(ConfigTable):
     """Configs of the session with a secure ZooKeeper, one row each. They act where zookeeper.connect is set."""
 
     # fmt: off

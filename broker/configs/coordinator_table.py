@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...storage.config import LogConfig
-from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, SHORT, STRING, define
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, SHORT, STRING, ConfigTable, define
 
 _MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 
@@ -22,9 +20,7 @@ def _check_rebalance_protocols(value: tuple[str, ...]) -> str | None:
     return None if "classic" in value else "must name classic: Kafka's older clients know no other protocol"
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class CoordinatorTable:
+class CoordinatorTable(ConfigTable):
     """Configs of the coordinators and of producers, one row each."""
 
     # fmt: off
@@ -121,9 +117,7 @@ class CoordinatorTable:
     # fmt: on
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ShareTable:
+class ShareTable(ConfigTable):
     """Configs of share groups, one row each."""
 
     # fmt: off

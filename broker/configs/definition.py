@@ -1,6 +1,6 @@
 """The definition of a config (Kafka's ConfigDef): name, type, default, range and documentation, in one row of a table.
 
-A table is a dataclass whose fields are made by `define`: the field `log_segment_bytes` is the config
+A table is a ConfigTable whose fields are made by `define`: the field `log_segment_bytes` is the config
 `log.segment.bytes`. `definitions_of` returns the rows of a table. Parsing, checks, DescribeConfigs and the reference
 page all read these rows, so a default or a text stands once.
 
@@ -11,10 +11,10 @@ what is allowed and what was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import IntEnum
 from math import isnan
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 Value = int | float | bool | str | tuple[str, ...] | None
 T = TypeVar("T")
@@ -97,8 +97,7 @@ def nearest(name: str, names: Iterable[str]) -> tuple[str, float]:
     return (found[0], SequenceMatcher(None, found[0], plain).ratio()) if found else ("", 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDef:
+class ConfigDef(NamedTuple):
     """One row of a table of configs."""
 
     name: str
@@ -241,7 +240,46 @@ def define(
     row = ConfigDef(
         "", type, cast(Value, default), doc, low, high, choices, check, dynamic, topic, topic_low, topic_default
     )
-    return field(default=default, metadata={"config": row}, repr=type is not ConfigType.PASSWORD)
+    return field(default=default, metadata={"config": row})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+class ConfigTable:
+    """A dataclass of values that do not change.
+
+    These methods serve every table: to generate them for the 230 fields of BrokerConfig took a twentieth of a start.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(init=False, repr=False, eq=False)(cls)
+
+    if not TYPE_CHECKING:  # checkers make the initialiser from the fields
+
+        def __init__(self, **values: Any) -> None:
+            named = {each.name: each for each in fields(self)}
+            for name, each in named.items():
+                # The other defaults stand on the class.
+                if each.default_factory is not MISSING:
+                    values.setdefault(name, each.default_factory())
+                elif each.default is MISSING and name not in values:
+                    raise TypeError(f"{type(self).__name__}() needs {name}")
+            for name in values:
+                if name not in named:
+                    raise TypeError(f"{type(self).__name__}() does not know {name}")
+            vars(self).update(values)
+            self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the values together."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        compared = [each.name for each in fields(cast(Any, self)) if each.compare]
+        return all(getattr(self, name) == getattr(other, name) for name in compared)
 
 
 def definitions_of(table: type) -> Mapping[str, ConfigDef]:
@@ -251,7 +289,7 @@ def definitions_of(table: type) -> Mapping[str, ConfigDef]:
         row = cast("ConfigDef | None", each.metadata.get("config"))
         if row is not None:
             name = each.name.replace("_", ".")
-            found[name] = replace(row, name=name)
+            found[name] = row._replace(name=name)
     return found
 
 

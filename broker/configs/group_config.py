@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from .coordinator_table import CoordinatorTable, ShareTable
-from .definition import BOOLEAN, STRING, ConfigDef, ConfigError, Value, define, definitions_of
+from .definition import BOOLEAN, STRING, ConfigDef, ConfigError, ConfigTable, Value, define, definitions_of
 from .group_bounds import BOUNDED, HEARTBEAT, SESSION, SHARE_HEARTBEAT, SHARE_SESSION, bound, bounds_of, effective
 
 _NUMBER = r"([+-]?\d{1,18})"
@@ -52,9 +51,7 @@ def _check_dead_letters(topic: str) -> str | None:
     return "DLQ topic name must not start with '__'" if topic.startswith("__") else None
 
 
-# Never made: only the rows are read.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ShareGroupTable:
+class ShareGroupTable(ConfigTable):
     """Configs of share groups that brokers have no default of."""
 
     # fmt: off
@@ -73,7 +70,7 @@ class ShareGroupTable:
 
 _BROKER_ROWS = {**definitions_of(CoordinatorTable), **definitions_of(ShareTable)}
 GROUP_CONFIGS: Mapping[str, ConfigDef] = {
-    **{name: replace(_BROKER_ROWS[f"group.{name}"], name=name) for name in BOUNDED},
+    **{name: _BROKER_ROWS[f"group.{name}"]._replace(name=name) for name in BOUNDED},
     **definitions_of(ShareGroupTable),
 }
 

@@ -10,7 +10,7 @@ own (`OF_A_MECHANISM`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from .definition import ConfigDef, ConfigError, Value, definitions_of
@@ -22,14 +22,13 @@ _ROWS = {name: row for name, row in definitions_of(SecurityTable).items() if nam
 _MECHANISMS = tuple(name.lower() for name in MECHANISMS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListenerConfig(SecurityTable):
     """What TLS and SASL are on one listener."""
 
     name: str
     protocol: SecurityProtocol
     # The values that mechanisms have for themselves, by `mechanism.config`.
-    of_mechanisms: Mapping[str, Value] = field(repr=False)
+    of_mechanisms: Mapping[str, Value]
 
     def of_mechanism(self, mechanism: str) -> ListenerConfig:
         """Return the configs as one mechanism has them. Only such a config has a `sasl.jaas.config`."""
@@ -55,7 +54,8 @@ def listener_row(name: str) -> ConfigDef | None:
     for known, row in _ROWS.items():
         if name.endswith("." + known):
             owner = name.removesuffix("." + known).removeprefix(PREFIX)
-            return replace(row, name=name, dynamic=known in RELOADED and not _is_mechanisms(owner)) if owner else None
+            dynamic = known in RELOADED and not _is_mechanisms(owner)
+            return row._replace(name=name, dynamic=dynamic) if owner else None
     return None
 
 

@@ -7,13 +7,12 @@ Most rows name a topic config: they are its default. Several rows may name the s
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...protocol.records.record import NO_SIZE_LIMIT
 from ...storage.config import LogConfig
 from ...storage.retention import STANDARD, PolicyError, policy_named
-from .definition import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, STRING, define
+from .definition import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, STRING, ConfigTable, define
 
 # The defaults of what a log itself acts on stand there, once.
 _LOG = LogConfig()
@@ -47,9 +46,7 @@ def _check_policy(name: str) -> str | None:
     return None
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class LogTable:
+class LogTable(ConfigTable):
     """Configs of logs, one row each."""
 
     # fmt: off

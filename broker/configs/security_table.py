@@ -6,9 +6,7 @@ for one mechanism of SASL (`listener_config.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .definition import BOOLEAN, CLASS, INT, INT_MAX, LIST, LONG, PASSWORD, STRING, ConfigError, define
+from .definition import BOOLEAN, CLASS, INT, INT_MAX, LIST, LONG, PASSWORD, STRING, ConfigError, ConfigTable, define
 
 # Kafka's names of what checks OAuth tokens by the keys of their issuer. The second one is that of Kafka 3.
 TOKEN_VALIDATORS = (
@@ -41,9 +39,7 @@ def _check_handler(name: str) -> str | None:
     return None if name in TOKEN_VALIDATORS else f"must be {TOKEN_VALIDATORS[0]}: other classes cannot be run here"
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SecurityTable:
+class SecurityTable(ConfigTable):
     """Configs of TLS and SASL, one row each."""
 
     # fmt: off
@@ -183,9 +179,7 @@ def _split(text: str) -> list[str]:
     return [each.strip() for each in text.split(";") if each.strip()]
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class AuthorizerTable:
+class AuthorizerTable(ConfigTable):
     """Configs of the authorizer, one row each."""
 
     # fmt: off

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, ConfigError, define
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, ConfigError, ConfigTable, define
 from .endpoint import check_address_limits, check_endpoints, check_http_listener, check_protocol_map
 
 # Kafka's names of the two rules by which a leader tells a consumer where to read.
@@ -17,9 +15,7 @@ def _check_selector(name: str) -> str | None:
     return None if name in known else f"must be one of {', '.join(known)}"
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ServerTable:
+class ServerTable(ConfigTable):
     """Configs of the broker itself, one row each."""
 
     # fmt: off
@@ -126,9 +122,7 @@ class ServerTable:
     # fmt: on
 
 
-# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class QuotaTable:
+class QuotaTable(ConfigTable):
     """How quotas are counted, one row each. What they are is set by AlterClientQuotas."""
 
     # fmt: off

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ...storage.config import LogConfig
@@ -196,8 +196,7 @@ def _row_of(name: str) -> ConfigDef:
     rows = [row for row in BROKER_CONFIGS.values() if row.topic == name]
     strongest, weakest = rows[0], rows[-1]
     default = strongest.topic_default
-    row = replace(
-        strongest,
+    row = strongest._replace(
         name=name,
         doc=weakest.doc,
         default=in_topic_unit(weakest, weakest.default) if default is None else default,
@@ -205,7 +204,7 @@ def _row_of(name: str) -> ConfigDef:
         topic="",
         dynamic=False,
     )
-    return row if row.topic_low is None else replace(row, low=row.topic_low, high=None, check=None)
+    return row if row.topic_low is None else row._replace(low=row.topic_low, high=None, check=None)
 
 
 SUPPORTED_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {

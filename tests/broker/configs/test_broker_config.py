@@ -6,7 +6,7 @@ import csv
 import subprocess
 import sys
 import time
-from dataclasses import asdict, fields
+from dataclasses import FrozenInstanceError, asdict, fields, replace
 from pathlib import Path
 
 import pytest
@@ -245,6 +245,16 @@ def test_a_config_made_in_code_is_checked_as_well() -> None:
         BrokerConfig(num_partitions=0)
     with pytest.raises(ConfigError, match=r"num\.partitions=1: must be a whole number"):
         BrokerConfig(num_partitions="1")  # type: ignore[arg-type]
+
+
+def test_its_values_are_a_dataclass_that_does_not_change() -> None:
+    config = BrokerConfig(num_partitions=3)
+    assert config == replace(BrokerConfig(), num_partitions=3) != BrokerConfig()
+    assert config == replace(config, given=frozenset({"num.partitions"}))
+    with pytest.raises(FrozenInstanceError):
+        config.num_partitions = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="num_partions"):
+        BrokerConfig(num_partions=3)  # type: ignore[call-arg]
 
 
 def test_unsupported_and_misspelt_names_give_different_warnings() -> None:
