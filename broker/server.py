@@ -42,9 +42,7 @@ from .network.request import RequestContext
 from .network.routes import load_coordinators
 from .network.watchdog import Watchdog
 from .quotas.connection_rates import ConnectionRates
-from .security.outgoing import check_is_super_user
 from .security.pem import StoreError
-from .security.sasl.scram import Strangers
 from .services import Assembly, Services
 from .threads import DiskThreads, NewPool, ThreadPool, Workers
 from .timers import Timers
@@ -263,8 +261,7 @@ class Broker:
             self.timers,
             responses,
             self._security_workers,
-            services.security.credential,
-            Strangers(services.security.stranger_secret, services.security.passwords, self.clock.monotonic_ms),
+            services.security,
             ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None
@@ -290,6 +287,8 @@ class Broker:
         """Join the cluster of zookeeper.connect, which may give this broker its number; None: it is alone."""
         if self.config.zookeeper_connect is None:
             return None
+        from .security.outgoing import check_is_super_user
+
         try:
             check_is_super_user(self.config)
         except StoreError as error:

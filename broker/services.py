@@ -26,7 +26,6 @@ from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
-from .security.authorizer import Authorizer
 from .threads import DiskThreads, Work
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from .replication.metadata_cache import MetadataCache
     from .replication.remote import Remote
     from .replication.replicas import Replicas
+    from .security.authorizer import Authorizer
     from .share_partitions.dead_letters import Counts
     from .share_partitions.leader import ShareLeader
     from .share_partitions.led_partitions import InFlight
@@ -570,6 +570,8 @@ def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer |
     """Return the authorizer, if there is one. Without the `metadata` of a broker that is alone it has no ACLs yet."""
     if not config.authorizer_class_name:
         return None
+    from .security.authorizer import Authorizer
+
     acls = metadata.acls if metadata is not None else ()
     return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 

@@ -35,9 +35,8 @@ from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
 from ..security.pem import StoreError
-from ..security.sasl.scram import new_secret
 from ..topics.cluster_topics import ClusterTopics
-from ..topics.metadata_journal import Metadata
+from ..topics.metadata_journal import Metadata, new_secret
 from .admin import ClusterAdmin
 from .adoption import adopt_broker_configs, adopt_topic
 from .auto_creation import AutoCreation

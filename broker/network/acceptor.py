@@ -23,6 +23,7 @@ from ..quotas.connection_rates import ConnectionRates
 from ..security.pem import StoreError
 from ..threads import Workers
 from ..timers import Timers
+from ..topics.security_store import SecurityStore
 from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
@@ -34,8 +35,6 @@ from .stranger_memory import StrangerMemory, TokenChecks
 if TYPE_CHECKING:
     # A listener without TLS and SASL needs none of these.
     from ..security.listener_tls import ListenerTls
-    from ..security.sasl.logins import FindCredential
-    from ..security.sasl.scram import Strangers
     from .login import LoginDoor
     from .tls_door import TlsDoor
 
@@ -61,8 +60,7 @@ class Acceptor:
         timers: Timers,
         responses: ConnectionMemory,
         workers: Workers,
-        find_credential: FindCredential,
-        strangers: Strangers,
+        security: SecurityStore,
         rates: ConnectionRates,
     ) -> None:
         self._config = config
@@ -72,8 +70,7 @@ class Acceptor:
         self._dispatcher = dispatcher
         self._dispatch = dispatch
         self._workers = workers
-        self._find_credential = find_credential
-        self._strangers = strangers
+        self._security = security
         self._tls: dict[str, ListenerTls] = {}
         self._doors: dict[str, TlsDoor] = {}
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
@@ -161,9 +158,12 @@ class Acceptor:
 
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
         from ..security.sasl.logins import Logins
+        from ..security.sasl.scram import Strangers
         from .login import LoginDoor
 
-        logins, dispatch = Logins(config, self._find_credential, self._strangers, self._clock), self._dispatch
+        store, dispatch = self._security, self._dispatch
+        strangers = Strangers(store.stranger_secret, store.passwords, self._clock.monotonic_ms)
+        logins = Logins(config, store.credential, strangers, self._clock)
         delay_ms = self._config.connection_failed_authentication_delay_ms
         return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)
 

@@ -13,18 +13,20 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from time import perf_counter_ns
 from types import coroutine
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...protocol.apis import ApiKey
 from ..quotas.client_quotas import ClientQuotas
 from ..quotas.entities import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
-from ..security.authorizer import Authorizer
 from ..services import Services
 from ..turns import LargeResponse
 from .access.caller import Caller, logs_allowed
 from .line_limit import Denials
 from .request import RequestContext
 from .routes import CLUSTER_ROUTES, Handler, Route
+
+if TYPE_CHECKING:
+    from ..security.authorizer import Authorizer
 
 Response = TypeVar("Response")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..configs.broker_config import BrokerConfig
-from ..security.outgoing import own_principal
 from ..security.pem import StoreError
 from ..security.principals import ANONYMOUS, Principal
 from .connection import Listener
@@ -33,6 +32,8 @@ class OwnConnection:
 
 def _principal(config: BrokerConfig) -> Principal:
     """Return who the broker is; nobody where it could not log in at its own listener."""
+    from ..security.outgoing import own_principal  # it brings TLS and SASL
+
     try:
         return own_principal(config)
     except StoreError:

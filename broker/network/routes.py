@@ -400,16 +400,17 @@ _COORDINATORS: tuple[str, ...] = (
     "transactions.verification",
     "share_states.coordinator",
 )
+_PAUSE_S = 0.01
 
 
 def load_coordinators(loop: asyncio.AbstractEventLoop) -> None:
-    """Import the coordinators, one module a turn of the loop."""
+    """Import the coordinators, one module at a time, with pauses for what clients ask at once."""
     rest = iter(_COORDINATORS)
 
     def load_next() -> None:
         name = next(rest, None)
         if name is not None:
             import_module(f"..coordination.{name}", __package__)
-            loop.call_soon(load_next)
+            loop.call_later(_PAUSE_S, load_next)
 
-    loop.call_soon(load_next)
+    loop.call_later(_PAUSE_S, load_next)

@@ -28,16 +28,20 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
+from ..clock import ids
 from ..log_dirs.data_dir import JOURNAL_NAME
 from ..quotas.client_quotas import Change
 from ..quotas.entities import Entity
 from ..security.acls import Acl
-from ..security.sasl.scram import Credential, new_secret
+
+if TYPE_CHECKING:
+    # A broker without passwords needs no SASL.
+    from ..security.sasl.scram import Credential
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
 SNAPSHOT_RECORDS = 1000
@@ -259,6 +263,8 @@ class Metadata:
     def _apply_scram(self, record: JournalRecord) -> None:
         user, mechanism = str(record["user"]), str(record["mechanism"])
         if record["type"] == "scram":
+            from ..security.sasl.scram import Credential
+
             salt, stored_key, server_key = (bytes(record[each]) for each in ("salt", "stored_key", "server_key"))
             kept = Credential(salt, stored_key, server_key, int(record["iterations"]))
             self.scram.setdefault(user, {})[mechanism] = kept
@@ -306,6 +312,11 @@ def _replace(kept: dict[K, dict[str, V]], key: K, values: dict[str, V]) -> None:
     kept.pop(key, None)
     if values:
         kept[key] = dict(values)
+
+
+def new_secret() -> bytes:
+    """Return a secret by which users that there are not get salts (security/sasl/scram.py)."""
+    return ids().randbytes(32)
 
 
 def _scram_record(user: str, mechanism: str, credential: Credential | None) -> JournalRecord:

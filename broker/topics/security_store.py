@@ -8,19 +8,23 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..quotas.client_quotas import Change, ClientQuotas
 from ..quotas.entities import Entity
 from ..security.acls import Acl
-from ..security.authorizer import Authorizer
-from ..security.sasl.scram import Credential, new_secret
-from .metadata_journal import Metadata
+from .metadata_journal import Metadata, new_secret
+
+if TYPE_CHECKING:
+    # A broker without an authorizer and passwords needs neither.
+    from ..security.authorizer import Authorizer
+    from ..security.sasl.scram import Credential
 
 _log = logging.getLogger(__name__)
 
 # User, mechanism, and what is kept of the password; None deletes it.
-PasswordChange = tuple[str, str, Credential | None]
+PasswordChange = tuple[str, str, "Credential | None"]
 
 
 class SecurityStore(ABC):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....protocol.apis import key_of
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
-from ...security.authorizer import Authorizer, Decision
 from ...services import Services
 from ..connection import Connection
 from ..line_limit import Denials
 from ..request import RequestContext
+
+if TYPE_CHECKING:
+    from ...security.authorizer import Authorizer, Decision
 
 # A request may name thousands of resources: so many lines of one request say enough.
 MAX_LINES = 20

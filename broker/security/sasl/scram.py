@@ -19,7 +19,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from ....protocol.sasl import SCRAM_HASHES as HASHES
-from ...clock import ids
 from .exchange import Exchange, Failed, Identity, shown
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
@@ -88,11 +87,6 @@ class Strangers:
 
     def _bytes(self, what: str, size: int) -> bytes:
         return hashlib.shake_256(self._secret + what.encode()).digest(size)
-
-
-def new_secret() -> bytes:
-    """Return a secret for `Strangers`."""
-    return ids().randbytes(32)
 
 
 class _Form(NamedTuple):
