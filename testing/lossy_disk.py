@@ -9,11 +9,12 @@ Nothing is forced to the real disk. Several threads may use it.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,11 @@ class Change:
     path: Path
     target: Path
     node: Node | None = None
+    # The directories that it changes.
+    places: tuple[Path, Path] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", (self.path.parent, self.target.parent))
 
     def apply(self, names: dict[Path, Node]) -> None:
         """Make the change, if its file exists."""
@@ -108,7 +114,7 @@ class LossyDisk(Disk):
 
     def _left(self, node: Node, chance: random.Random) -> bytes:
         """Return what is left of a file: the bytes on the platter, and nothing, a part, zeros or all of the rest."""
-        written = self._written(node)
+        written = self._written(node, self._cached(node))
         if not written.startswith(node.platter):
             return chance.choice([written, node.platter])
         tail = written[len(node.platter) :]
@@ -120,9 +126,9 @@ class LossyDisk(Disk):
         path = next((path for path, each in self._live.items() if each is node), None)
         return path.read_bytes() if path is not None and path.exists() else node.removed
 
-    def _written(self, node: Node) -> bytes:
+    def _written(self, node: Node, cached: bytes) -> bytes:
         """Return the bytes on the platter after a write of all pages that the kernel can still write."""
-        return self._cached(node)
+        return cached
 
     def platters(self) -> dict[Path, bytes]:
         """Return what an fsync has covered of each file, by its present name."""
@@ -155,21 +161,24 @@ class LossyDisk(Disk):
     def fsync(self, file: File) -> None:
         with self._lock:
             node = self._nodes[file.fd]
-            node.platter = self._written(node)
+            node.platter = self._written(node, os.pread(file.fd, os.fstat(file.fd).st_size, 0))
 
     def fsync_dir(self, path: Path) -> None:
         with self._lock:
-            here = [each for each in self._changes if path in (each.path.parent, each.target.parent)]
-            for change in here:
-                change.apply(self._stable)
-            self._changes = [each for each in self._changes if each not in here]
+            left: list[Change] = []
+            for each in self._changes:
+                if path in each.places:
+                    each.apply(self._stable)
+                else:
+                    left.append(each)
+            self._changes = left
             self._moves = [move for move in self._moves if path not in (move[0].parent, move[1].parent)]
 
     def fsync_all(self, file: File) -> bool:
         """Put everything on the platter."""
         with self._lock:
             for node in set(self._live.values()):
-                node.platter = self._written(node)
+                node.platter = self._written(node, self._cached(node))
             self._stable, self._changes, self._moves = dict(self._live), [], []
             return True
 
@@ -233,4 +242,5 @@ def _kept(changes: list[Change], chance: random.Random) -> list[Change]:
 
 
 def _moved(path: Path, source: Path, target: Path) -> Path:
-    return target / path.relative_to(source) if source in (path, *path.parents) else path
+    before, name = str(source), str(path)
+    return Path(f"{target}{name[len(before) :]}") if path == source or name.startswith(before + os.sep) else path

@@ -194,9 +194,8 @@ class Cluster:
         self.clients: list[Process] = []
 
     def _note_bytes(self, data: bytes) -> None:
-        self._digest.update(b"%d %d " % (self.world.now_ns, len(data)))
         # Errors that a broker sends may name a file.
-        self._digest.update(data.replace(self._folder_name, b""))
+        self._digest.update(b"%d %d %b" % (self.world.now_ns, len(data), data.replace(self._folder_name, b"")))
 
     def _tell_change(self, path: str, data: bytes | None) -> None:
         """Bring who leads, and the ISRs, into the time line."""

@@ -26,6 +26,9 @@ class Owner(Host, Protocol):
     # The modules that it may run in processes of their own.
     commands: dict[str, Program]
 
+    @property
+    def loop(self) -> SimulatedLoop: ...
+
     def thread_delay_s(self) -> float: ...
 
     def in_thread(self, work: Callable[[], Any], /) -> asyncio.Future[Any]: ...
@@ -38,12 +41,10 @@ class CannotBeSimulated(Exception):
 class _Future(asyncio.Future[Any]):
     """A future with a hash that does not come from its address: sets of futures keep one order in every run."""
 
-    def __init__(self, number: int, loop: SimulatedLoop) -> None:
-        super().__init__(loop=loop)
-        self._number = number
+    number: int
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class _Task(asyncio.Task[Any]):
@@ -65,12 +66,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._world = world
         self.process = process
-        self.is_paused = self.is_busy = False
+        self.is_busy = False
         self._due: deque[events.Handle] = deque()
         self.tasks: list[asyncio.Task[Any]] = []
 
-    def __hash__(self) -> int:
-        return hash(self.process.number)
+    # Debug mode says where a callback was made, and how long it takes: neither means anything here. asyncio asks for
+    # each future and each callback, and `bool()` answers without a frame.
+    get_debug = bool  # pyright: ignore[reportAssignmentType]
 
     def time(self) -> float:
         return self._world.now_s
@@ -79,24 +81,28 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def take(self, handle: events.Handle) -> None:
         """Take what came from outside, or a timer, as the next to do."""
-        if handle.cancelled() or not self.process.is_alive:
-            return
-        self._due.append(handle)
-        self._world.note_busy(self)
+        if self.process.is_alive and not handle._cancelled:  # pyright: ignore[reportPrivateUsage]
+            self._due.append(handle)
+            if not self.is_busy:
+                self._world.note_busy(self)
+
+    def reader(self, read: Callable[[], object]) -> events.Handle:
+        """Return what is to be taken whenever a connection can be read, as of `add_reader`."""
+        return events.Handle(read, (), self)
 
     def turn(self, callbacks: int) -> int:
         """Run so many callbacks, if there are so many, and the process lives. Return how many."""
-        due, done = self._due, 0
+        due, process, done = self._due, self.process, 0
         events._set_running_loop(self)
         try:
-            while due and done < callbacks and self.process.is_alive and not self.is_paused:
+            while due and done < callbacks and process.is_alive:
                 handle = due.popleft()
                 done += 1
-                if not handle.cancelled():
+                if not handle._cancelled:  # pyright: ignore[reportPrivateUsage]
                     handle._run()  # pyright: ignore[reportPrivateUsage]
         finally:
             events._set_running_loop(None)
-        if not self.process.is_alive:
+        if not process.is_alive:
             due.clear()
         self.is_busy = bool(due)
         return done
@@ -119,10 +125,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.process.context.copy()
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
-        handle = events.Handle(callback, args, self, self._own_context(context))
+        handle = events.Handle(callback, args, self, context or self._own_context(context))
         if self.process.is_alive:
             self._due.append(handle)
-            self._world.note_busy(self)
+            if not self.is_busy:
+                self._world.note_busy(self)
         return handle
 
     def call_soon_threadsafe(
@@ -133,26 +140,28 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
-        timer = events.TimerHandle(when, callback, args, self, self._own_context(context))
+        timer = events.TimerHandle(when, callback, args, self, context or self._own_context(context))
         if self.process.is_alive:
-            self._world.at(when, self, timer)
+            self._world.at(when, self.take, timer)
         return timer
 
     def call_later(
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
-        return self.call_at(self.time() + max(delay, 0), callback, *args, context=context)
+        return self.call_at(self._world.now_ns / 1e9 + max(delay, 0), callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
         """Leave it: the world passes over it."""
 
     def create_future(self) -> asyncio.Future[Any]:
-        return _Future(self._world.next_number(), self)
+        future = _Future(loop=self)
+        future.number = self._world.next_number()
+        return future
 
     def create_task(self, coro: Any, *, name: Any = None, context: Context | None = None, **_: Any) -> Any:
         number = self._world.next_number()
-        more = {} if self._own_context(context) is None else {"context": self._own_context(context)}
-        task = _Task(number, coro, loop=self, name=name or f"Task-{number}", **more)
+        context = self._own_context(context)
+        task = _Task(number, coro, loop=self, name=name or f"Task-{number}", context=context)
         self.tasks.append(task)
         if len(self.tasks) > 1000:
             self.tasks = [each for each in self.tasks if not each.done()]

@@ -8,6 +8,7 @@ process is killed its connections are reset; after a power cut nobody hears of i
 from __future__ import annotations
 
 import asyncio
+from asyncio import events
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -24,6 +25,16 @@ _EOF, _RESET = object(), object()
 _DESCRIPTOR = 100
 
 
+class Loop(Protocol):
+    """A loop, as the network sees it."""
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle: ...
+
+    def reader(self, read: Callable[[], object], /) -> events.Handle: ...
+
+    def take(self, handle: events.Handle, /) -> None: ...
+
+
 class Host(Protocol):
     """A process, as the network sees it."""
 
@@ -34,7 +45,7 @@ class Host(Protocol):
     context: Context
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
+    def loop(self) -> Loop: ...
 
 
 class AddressInUse(OSError):
@@ -45,7 +56,7 @@ class Network:
     """All connections of a world."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
         self._chance = world.random("network")
         self._servers: dict[tuple[str, int], Server] = {}
         self._ports = 40_000
@@ -206,9 +217,9 @@ class _Way:
 
     def push(self, item: Any) -> None:
         """Send bytes, the end or a reset behind what was sent before."""
-        loop = self._target.process.loop
-        self._last_s = max(self._last_s, loop.time() + self._network.delay_s())
-        loop.call_at(self._last_s, self.arrive, item, context=self._target.process.context.copy())
+        world = self._network.world
+        self._last_s = max(self._last_s, world.now_ns / 1e9 + self._network.delay_s())
+        world.at(self._last_s, self.arrive, item)
 
     def arrive(self, item: Any) -> None:
         """Come in at the other end, unless the way is cut."""
@@ -253,6 +264,7 @@ class Transport(asyncio.Transport):
     def begin(self, protocol: Any) -> None:
         """Begin."""
         self._protocol = protocol
+        self._reader = self.process.loop.reader(self._pump)
         protocol.connection_made(self)
         self._schedule_pump()
 
@@ -361,7 +373,7 @@ class Transport(asyncio.Transport):
     def _schedule_pump(self) -> None:
         if self._reads and self._incoming and not self._is_pumping and self._protocol is not None:
             self._is_pumping = True
-            self.process.loop.call_soon(self._pump)
+            self.process.loop.take(self._reader)
 
     def _pump(self) -> None:
         """Have the protocol read once, as one turn of a real loop does."""

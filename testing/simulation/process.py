@@ -124,11 +124,16 @@ class Process:
 
     def pause(self) -> None:
         """Stop the process (SIGSTOP)."""
-        self.loop.is_paused = True
+        self.world.paused.add(self.loop)
 
     def go_on(self) -> None:
         """Let it go on (SIGCONT)."""
-        self.loop.is_paused = False
+        self.world.paused.discard(self.loop)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is stopped."""
+        return self.loop in self.world.paused
 
     def kill(self) -> None:
         """End the process (SIGKILL). Others hear of it."""
@@ -149,7 +154,7 @@ class Process:
 
     def _end(self) -> None:
         self.is_alive = False
-        self.loop.is_paused = False
+        self.go_on()
 
     def discard(self) -> None:
         """Close what the process has left, at the end of the world. Nothing that it does then counts."""

@@ -32,11 +32,8 @@ _COLLECTED_TURNS = 100_000
 class Loop(Protocol):
     """A loop, as the world runs it."""
 
-    is_paused: bool
     # Invariant: whether the world has it among those that have something to do.
     is_busy: bool
-
-    def take(self, handle: Any, /) -> None: ...
 
     def turn(self, callbacks: int, /) -> int:
         """Run so many callbacks, if there are so many. Return how many."""
@@ -60,10 +57,13 @@ class World:
         self.turns = 0
         # Each kind of decision has its own source: a fault more or less does not change what all others draw.
         self._order = Random(f"{seed} order")
-        self._to_come: list[tuple[int, int, Loop, Any]] = []
+        # When, a number that settles the order, who takes it, and what comes.
+        self._to_come: list[tuple[int, int, Callable[[Any], object], Any]] = []
         self._number = 0
         # The loops that have something to do, in the order in which they got it.
         self._busy: list[Loop] = []
+        # Those that run nothing, whatever they have to do.
+        self.paused: set[Loop] = set()
         # The lines of the time line: when, who, what.
         self.story: list[tuple[float, str, str]] = []
 
@@ -87,38 +87,36 @@ class World:
 
     # -- What comes
 
-    def at(self, when_s: float, loop: Loop, handle: Any) -> None:
-        """Have a process run a handle at this time."""
-        heapq.heappush(self._to_come, (int(when_s * 1e9), self.next_number(), loop, handle))
+    def at(self, when_s: float, take: Callable[[Any], object], item: Any) -> None:
+        """Have `take` called with an item at this time, between two callbacks."""
+        self._number += 1
+        heapq.heappush(self._to_come, (int(when_s * 1e9), self._number, take, item))
 
     def note_busy(self, loop: Loop) -> None:
         """Take down that a loop has something to do."""
-        if not loop.is_busy:
-            loop.is_busy = True
-            self._busy.append(loop)
+        loop.is_busy = True
+        self._busy.append(loop)
 
     def run_until(self, is_over: Callable[[], bool], within_s: float) -> None:
         """Go on until `is_over`. Raises NothingLeft, TooLate."""
         ends_ns = self.now_ns + int(within_s * 1e9)
+        coming = self._to_come
         while not is_over():
-            self.step()
+            while coming and coming[0][0] <= self.now_ns:
+                _, _, take, item = heapq.heappop(coming)
+                take(item)
+            busy = [each for each in self._busy if each not in self.paused] if self.paused else self._busy
+            if busy:
+                self._run_one(busy)
+            elif not coming:
+                raise NothingLeft("it can never come: no process has anything to do, and no timer runs")
+            else:
+                self.now_ns = max(self.now_ns, coming[0][0])
             if self.now_ns > ends_ns:
                 raise TooLate(f"it has not come within {within_s:g} s")
 
-    def step(self) -> None:
-        """Run some callbacks of one process, or let time jump to the next one."""
-        coming = self._to_come
-        while coming and coming[0][0] <= self.now_ns:
-            _, _, loop, handle = heapq.heappop(coming)
-            loop.take(handle)
-        busy = self._busy
-        if any(each.is_paused for each in busy):
-            busy = [each for each in busy if not each.is_paused]
-        if not busy:
-            if not coming:
-                raise NothingLeft("it can never come: no process has anything to do, and no timer runs")
-            self.now_ns = max(self.now_ns, coming[0][0])
-            return
+    def _run_one(self, busy: list[Loop]) -> None:
+        """Run some callbacks of one process."""
         draw = self._order.getrandbits(32)
         loop = busy[(draw >> _TURN_BITS) % len(busy)]
         self.turns += 1

@@ -98,8 +98,8 @@ class FaultyDisk(LossyDisk):
 
     # -- Page cache and platter --------------------------------------------------------------------
 
-    def _written(self, node: Node) -> bytes:
-        content = bytearray(self._cached(node))
+    def _written(self, node: Node, cached: bytes) -> bytes:
+        content = bytearray(cached)
         for start, end in self._dropped.get(node, ()):
             old = node.platter[start:end]
             content[start:end] = old + bytes(min(end, len(content)) - start - len(old))
@@ -132,7 +132,7 @@ class FaultyDisk(LossyDisk):
 
     def _show(self, path: Path, node: Node, start: int, end: int) -> None:
         """Remove from the file itself the bytes of [start, end) that a failed fsync dropped."""
-        written = self._written(node)
+        written = self._written(node, self._cached(node))
         with path.open("r+b") as file:
             for first, last in self._dropped[node]:
                 low, high = max(first, start), min(last, end)

@@ -124,7 +124,7 @@ class Faults:
         node = self._cluster.nodes[fault.node]
         if fault.kind in _OF_MACHINES and not node.is_up:
             return None
-        if node.process is not None and node.process.loop.is_paused:
+        if node.process is not None and node.process.is_paused:
             return None
         if fault.kind in ("power", "power all") and self._cuts_power:
             return fault.kind
@@ -249,10 +249,10 @@ class Faults:
 
     async def _seen(self, what: Callable[[], bool]) -> None:
         """Wait for something, but not too long."""
-        for _ in range(4_000):
+        for _ in range(1_000):
             if what():
                 return
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
     async def _full_disk(self, node: Node, fault: Fault) -> None:
         node.disk.full_files = _FILES[fault.number % len(_FILES)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 from odradek.client.core.connection import Connection
@@ -13,6 +14,8 @@ from .history import Place
 from .load import ATTEMPT_MS
 
 _GROUP, _TRANSACTION = 0, 1
+# For how long it does not ask again which broker is the right one.
+_KNOWN_S = 1.0
 
 
 class Requests:
@@ -21,6 +24,7 @@ class Requests:
     def __init__(self, addresses: str, name: str, chance: Random, patience_ms: int = ATTEMPT_MS) -> None:
         self._addresses, self._name, self._chance, self._patience_ms = addresses, name, chance, patience_ms
         self._connections: dict[tuple[str, int], Connection] = {}
+        self._found: dict[tuple[object, ...], tuple[float, str, int]] = {}
 
     def close(self) -> None:
         """Leave."""
@@ -40,6 +44,16 @@ class Requests:
         host, port = self._chance.choice(self._addresses.split(",")).rsplit(":", 1)
         return await self._connection(host, int(port))
 
+    def _known(self, what: tuple[object, ...]) -> tuple[str, int] | None:
+        """Return the address of what was found lately."""
+        found_s, host, port = self._found.get(what, (-_KNOWN_S, "", 0))
+        return (host, port) if asyncio.get_running_loop().time() < found_s + _KNOWN_S else None
+
+    async def _note(self, what: tuple[object, ...], host: str, port: int) -> Connection:
+        """Take down where something is, and return a connection to it."""
+        self._found[what] = asyncio.get_running_loop().time(), host, port
+        return await self._connection(host, port)
+
     async def transaction_coordinator(self, transactional_id: str) -> Connection:
         """Return a connection to the coordinator of a transactional id."""
         return await self._coordinator(transactional_id, _TRANSACTION)
@@ -49,10 +63,12 @@ class Requests:
         return await self._coordinator(group, _GROUP)
 
     async def _coordinator(self, key: str, kind: int) -> Connection:
+        if known := self._known((kind, key)):
+            return await self._connection(*known)
         any_broker = await self.any()
         found = await any_broker.request(FindCoordinatorRequest(key, kind), FindCoordinatorResponse, version=2)
         check(found.error_code)
-        return await self._connection(found.host, found.port)
+        return await self._note((kind, key), found.host, found.port)
 
     async def topic_id(self, topic: str) -> bytes:
         """Return the id of a topic."""
@@ -65,6 +81,8 @@ class Requests:
 
     async def leader(self, place: Place) -> Connection:
         """Return a connection to the leader of a partition."""
+        if known := self._known(place):
+            return await self._connection(*known)
         any_broker = await self.any()
         request = MetadataRequest([MetadataRequestTopic(name=place[0])])
         found = await any_broker.request(request, MetadataResponse, version=7)
@@ -73,7 +91,7 @@ class Requests:
         broker = next((each for each in found.brokers if each.node_id == partition.leader_id), None)
         if broker is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader")
-        return await self._connection(broker.host, broker.port)
+        return await self._note(place, broker.host, broker.port)
 
 
 def check(code: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import traceback
 from asyncio import events
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -315,6 +317,17 @@ class Run:
             left = [repr(each.get_coro()) for each in process.loop.tasks if not each.done()]
             if left:
                 self.violations.append(f"{node.host}: tasks are left after the stop: {left}")
+
+
+@contextmanager
+def many_runs() -> Generator[None]:
+    """Have Python's collector look at what the runs leave behind alone, and not at all modules after each."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def run(seed: int, nodes: int = 3, most_faults: int | None = None) -> Result:
