@@ -35,7 +35,7 @@ class Questions:
             del self._open[key]
         try:
             return asked.result()
-        except StorageError:
+        except (StorageError, OSError):
             return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, StartError
-from odradek.broker.http import unread_ages
+from odradek.broker.http import own_page, unread_ages
 from odradek.broker.http.pages import PAGES
 from odradek.broker.metrics.table import METRICS
 from odradek.protocol.apis import ApiKey
@@ -197,6 +198,17 @@ async def test_a_disk_that_hangs_leaves_the_other_metrics_and_is_asked_once(
         finally:
             disk.goes_on.set()
         assert name in {key[0] for key in await _scrape(broker)}
+
+
+async def test_a_process_without_a_free_descriptor_is_still_scraped(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count() -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(own_page, "_count_open_files", count)
+    found = {key[0] for key in await _scrape(broker)}
+    assert "process_max_fds" in found and "process_open_fds" not in found
 
 
 async def test_a_disk_that_hangs_holds_up_a_description_of_log_dirs_alone(config: BrokerConfig) -> None:
