@@ -263,11 +263,13 @@ async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_
         async with asyncio.timeout(10):
             while len(begun) < AT_ONCE:
                 await asyncio.sleep(0.01)
-        for each in clients:
+        # A stop cancels them again.
+        for each in (*clients, *clients):
             each.cancel()
+            await asyncio.sleep(0)
         clients.append(handle(AT_ONCE))
         await asyncio.sleep(0.05)
-        assert messages._requests.locked()
+        assert messages._requests.locked() and len(begun) == AT_ONCE
     finally:
         go_on.set()
     assert await clients.pop() is None
