@@ -1,14 +1,15 @@
 """Encode and decode any declared message: the door to the compiled codecs.
 
 A codec is compiled when its (message, version) is first asked for, which takes about a millisecond, and is kept. There
-are only as many as there are declared versions, so the tables below are bounded by the code itself.
+are only as many as there are declared versions, so what is kept is bounded by the code itself.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cache
+from typing import TypeVar
 
 from .decoding import Decoder, compile_decoder
 from .encoding import Piece, compile_encoder
@@ -30,9 +31,6 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
-_decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
-_encoders: dict[tuple[type[Message], int], Callable[[Any], list[Piece]]] = {}
-
 
 def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
     """Return the message that fills buffer from offset to its end. Raises DecodeError; TrailingBytes for bytes left."""
@@ -47,27 +45,21 @@ def encode(message: Message, version: int) -> list[Piece]:
     return encoder(message.__class__, version)(message)
 
 
+@cache
 def decoder(cls: type[M], version: int) -> Decoder[M]:
     """Return the compiled decoder. Raises UnknownVersion."""
-    try:
-        return _decoders[cls, version]
-    except KeyError:
-        made = _decoders[cls, version] = compile_decoder(cls, version)
-        return made
+    return compile_decoder(cls, version)
 
 
+@cache
 def encoder(cls: type[M], version: int) -> Callable[[M], list[Piece]]:
     """Return the compiled function message -> pieces. Raises EncodeError if cls has no such version."""
-    try:
-        return _encoders[cls, version]
-    except KeyError:
-        made = _encoders[cls, version] = compile_encoder(cls, version)
-        return made
+    return compile_encoder(cls, version)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
     """Return the version as int16 and the message: the form in records and in bytes fields of other messages."""
-    pieces = (_encoders.get((message.__class__, version)) or encoder(message.__class__, version))(message)
+    pieces = encoder(message.__class__, version)(message)
     if len(pieces) != 1 or not isinstance(pieces[0], bytes):
         raise EncodeError(f"{message.__class__.__name__} holds records, which have no versioned form")
     return struct.pack(">h", version) + pieces[0]

@@ -26,6 +26,8 @@ from .schema import Message
 
 M = TypeVar("M", bound=Message)
 
+# What a request begins with: it says how the rest is read.
+KEY_AND_VERSION = struct.Struct(">hh")
 _request_head = struct.Struct(">hhih")
 _size = struct.Struct(">i")
 _correlation_id = struct.Struct(">i")

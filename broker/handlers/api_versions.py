@@ -67,7 +67,7 @@ def _identity_error(services: Services, context: RequestContext, request: ApiVer
     if (request.cluster_id is None) != (request.node_id == -1):
         return ErrorCode.INVALID_REQUEST
     meant, this = (request.cluster_id, request.node_id), (services.metadata.cluster_id, services.config.node_id)
-    is_other = request.cluster_id is not None and meant != this and not context.is_of_stranger
+    is_other = request.cluster_id is not None and meant != this and not context.connection.is_stranger
     return ErrorCode.REBOOTSTRAP_REQUIRED if is_other else ErrorCode.NONE
 
 

@@ -66,7 +66,8 @@ def describe_delegation_token(
 
 def _rejection(context: RequestContext) -> tuple[ErrorCode, int]:
     """Return the error, and what stands for the times in its response."""
-    is_unknown = context.security_protocol is SecurityProtocol.SSL and context.principal == ANONYMOUS
-    if is_unknown or context.security_protocol is SecurityProtocol.PLAINTEXT:
+    protocol = context.connection.listener.protocol
+    is_unknown = protocol is SecurityProtocol.SSL and context.principal == ANONYMOUS
+    if is_unknown or protocol is SecurityProtocol.PLAINTEXT:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NOT_ALLOWED_MS
     return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, DISABLED_MS

@@ -144,7 +144,6 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = 0
         # What is called when the connection is closed, by what it is about.
         self.at_close: dict[Hashable, Callable[[], None]] = {}
-        self._local_name = "?"
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         memory = owner.strangers if self.is_stranger else owner.requests
@@ -178,11 +177,6 @@ class Connection(asyncio.BufferedProtocol):
     def token_checks(self) -> TokenChecks:
         """The tokens of all clients that threads check."""
         return self._owner.token_checks
-
-    @property
-    def id(self) -> str:
-        """The two ends of the connection, which no other open connection has."""
-        return f"{self._local_name}-{self.name}"
 
     @property
     def waits(self) -> bool:
@@ -223,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         # A socket for both has IPv4 addresses as `::ffff:127.0.0.1`, which clients of IPv4 cannot reach.
         peer_host, local_host = (str(each[0]).removeprefix(MAPPED_IPV4) for each in (peer, local))
         self.advertised_address = self.listener.advertised or (self.listener.host or local_host, int(local[1]))
-        self.name, self._local_name = f"{peer_host}:{peer[1]}", f"{local_host}:{local[1]}"
+        self.name = f"{peer_host}:{peer[1]}"
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         self.is_adopted = self._owner.adopt(self)
@@ -243,15 +237,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _identify(self, transport: asyncio.BaseTransport) -> bool:
         """Take the principal of the client's certificate. False: no rule makes one of it."""
-        from ..security.listener_tls import Unmapped  # where there is TLS
-
         if self.listener.identify is None:
             return True
+        from ..security.listener_tls import Unmapped  # where there is TLS
+
         try:
             certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
             self.principal = self.listener.identify(certificate)
         except Unmapped as error:
-            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, error, extra=self.log_fields)
+            self._warn(error)
             return False
         return True
 
@@ -330,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def refuse(self, why: str) -> None:
         """Say in the log why the connection closes behind its next response, and read nothing more."""
-        self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
+        self._warn(why)
         self.stop_reading()
 
     def close_when_answered(self) -> None:
@@ -380,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""
-        self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
+        self._warn(why)
         self.abort()
         self._received.discard()
 
@@ -448,18 +442,10 @@ class Connection(asyncio.BufferedProtocol):
     def _reject(self, buffer: memoryview, position: int, size: int, limit: int) -> None:
         """Close a connection whose client announced an impossible length."""
         start = bytes(buffer[position : position + 4])
-        hint = "" if start[0] == 0 or start[0] >= 0x80 else f" ({guess(start)}? listener {self.listener.name} speaks "
-        hint += f"{self.listener.protocol})" if hint else ""
-        self._owner.rejections.warn(
-            _log,
-            "%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s",
-            self.name,
-            size,
-            limit,
-            hint,
-            extra=self.log_fields,
-        )
-        self._close()
+        why = f"announces a frame of {size} bytes; 1 to {limit} are allowed"
+        if 0 < start[0] < 0x80:
+            why += f" ({guess(start)}? listener {self.listener.name} speaks {self.listener.protocol})"
+        self._close_because(why)
 
     # -- Responses out
 
@@ -468,8 +454,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = (self.login or self._owner.dispatch)(self, frame)
         except CloseConnection as why:
-            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
-            self._close()
+            self._close_because(why)
             return False
         if isinstance(response, list):
             self._responses.add(response)
@@ -505,8 +490,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = pending.finish(future)
         except Exception as why:  # noqa: BLE001 - closes the connection, and is logged
-            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
-            self._close()
+            self._close_because(why)
             return
         if isinstance(response, Pending):
             self._wait(response)
@@ -561,6 +545,14 @@ class Connection(asyncio.BufferedProtocol):
     def _close_if_done(self) -> None:
         if self._stopping and not self.busy:
             self._close()
+
+    def _warn(self, why: object) -> None:
+        """Say in the log why the connection is closed."""
+        self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
+
+    def _close_because(self, why: object) -> None:
+        self._warn(why)
+        self._close()
 
     def _close(self) -> None:
         """Close after the transport has written what it holds."""

@@ -18,11 +18,11 @@ Clients that have not logged in have a memory of their own (stranger_memory.py).
 from __future__ import annotations
 
 import asyncio
-from struct import Struct
 from typing import Protocol
 
 from ...protocol.apis import ApiKey
 from ...protocol.codec import Buffer
+from ...protocol.frame import KEY_AND_VERSION
 from ..clock import Clock
 from ..timers import Timers
 
@@ -60,7 +60,6 @@ _SMALL = frozenset(
 )
 # A request of more may have a large response, whatever its API.
 SMALL_REQUEST_BYTES = 64 * 1024
-_KEY_AND_VERSION = Struct(">hh")
 
 
 class Holder(Protocol):
@@ -94,7 +93,7 @@ class ConnectionMemory:
         # Bytes, and when the first of them were taken. Invariant: in the order of these times.
         self._held: dict[Holder, tuple[int, int]] = {}
         # Invariant: the sum of all bytes that are held.
-        self._held_bytes = 0
+        self.held_bytes = 0
         # Whether no byte is free. Each request asks this, so it is kept.
         self.is_full = False
         # Invariant: in the order in which they began to wait.
@@ -105,18 +104,13 @@ class ConnectionMemory:
         # Whether those that wait go on in the next turn: thousands may give memory back in one.
         self._resumes = False
 
-    @property
-    def held_bytes(self) -> int:
-        """The memory that is held now."""
-        return self._held_bytes
-
     def held_by(self, holder: Holder) -> int:
         """Return the bytes that `holder` holds."""
         return self._held.get(holder, (0, 0))[0]
 
     def has_room(self, holder: Holder, size: int) -> bool:
         """Return whether `holder` may hold `size` bytes in all. One alone always may, as in Kafka."""
-        others = self._held_bytes - self.held_by(holder)
+        others = self.held_bytes - self.held_by(holder)
         is_free = self._limit_bytes < 0 or others == 0 or others + size <= self._limit_bytes
         return is_free or holder is self._favoured
 
@@ -150,8 +144,8 @@ class ConnectionMemory:
             self._timers.after(0, self._resume_waiting)
 
     def _count(self, size: int) -> None:
-        self._held_bytes += size
-        self.is_full = 0 <= self._limit_bytes <= self._held_bytes
+        self.held_bytes += size
+        self.is_full = 0 <= self._limit_bytes <= self.held_bytes
 
     def wait(self, holder: Holder) -> None:
         """Resume `holder` when there may be room."""
@@ -227,7 +221,7 @@ class _Waiter:
 
 def has_small_response(buffer: Buffer, start: int, size: int) -> bool:
     """Return whether the request in the `size` bytes from `start` on has a small response for certain."""
-    if not _KEY_AND_VERSION.size <= size <= SMALL_REQUEST_BYTES:
-        return size < _KEY_AND_VERSION.size  # that is no request
-    key, version = _KEY_AND_VERSION.unpack_from(buffer, start)
+    if not KEY_AND_VERSION.size <= size <= SMALL_REQUEST_BYTES:
+        return size < KEY_AND_VERSION.size  # that is no request
+    key, version = KEY_AND_VERSION.unpack_from(buffer, start)
     return key in _SMALL and (key != ApiKey.FETCH or version >= _FETCH_BY_RANGES)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
-from struct import Struct
 from struct import error as StructError
 from time import perf_counter_ns
 from typing import Any, NamedTuple, cast
@@ -49,7 +48,7 @@ _COUNTED = TIMED_ONE_IN - 1
 # The client id of requests of this broker to itself.
 OWN_CLIENT_ID = "this-broker"
 
-_key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
+_key_and_version = cast("Callable[[Buffer], tuple[int, int]]", frame.KEY_AND_VERSION.unpack_from)
 
 _log = logging.getLogger(__name__)
 

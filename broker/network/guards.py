@@ -50,7 +50,7 @@ class QuotaGuard:
 
         def counted(context: RequestContext, request: Any) -> Any:
             # Nobody has proved to be the user whose quota it is: ApiVersions comes before a login.
-            if context.is_of_stranger or (route.key is ApiKey.FETCH and _is_of_follower(context, request)):
+            if context.connection.is_stranger or (route.key is ApiKey.FETCH and _is_of_follower(context, request)):
                 return handle(context, request)
             delay_ms = self._count_bytes(context) if counts_bytes else 0
             began_ns = perf_counter_ns()

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from struct import Struct
 from struct import error as StructError
 from typing import Any, cast
 
@@ -40,7 +39,6 @@ from .send_queue import EncodedResponse
 LOGIN_MS = 30_000
 # As in Kafka, a session is renewed at most once in this time.
 _MIN_RENEWAL_MS = 1_000
-_KEY_AND_VERSION = Struct(">hh")
 # Nobody is known who sends these. None of their fields is an array; the rest are tagged fields.
 _MAX_VALUES = 1_000
 # Where the error code of an ApiVersions response stands: behind size and correlation id.
@@ -117,7 +115,7 @@ class Login:
         if self._state is State.RAW:
             return self._take_token(bytes(data), self._answer_raw)
         try:
-            key, version = _KEY_AND_VERSION.unpack_from(data)
+            key, version = frame.KEY_AND_VERSION.unpack_from(data)
         except StructError:
             raise CloseConnection("a request without a header before the login") from None
         if self._state is State.COMPLETE:

@@ -12,7 +12,6 @@ class OwnConnection:
     """As a Connection to the inter-broker listener that has logged in: an authorizer asks who the broker is there."""
 
     name = "this broker"
-    id = ""
     client_host = "127.0.0.1"
     advertised_address = ("", 0)
     is_stranger = False

@@ -17,8 +17,7 @@ from .connection_memory import ConnectionMemory, Holder
 
 # One read takes at most this much. It is large enough to take all small requests that wait in a socket at once.
 SCRATCH_BYTES = 256 * 1024
-# The first buffer for a frame that did not arrive whole, and the factor by which a full buffer grows.
-FIRST_BUFFER_BYTES = ConnectionMemory.uncounted_bytes
+# The factor by which a full buffer grows.
 BUFFER_GROWTH = 4
 # The number of bytes in front of each frame that hold its length.
 LENGTH_BYTES = 4

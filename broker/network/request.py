@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...protocol.apis import key_of
-from ..configs.endpoint import SecurityProtocol
 from ..metrics.request_counts import api_name
 from ..security.acls import ALL_OPERATIONS, Operation, ResourceType
-from ..security.principals import ANONYMOUS, Principal
+from ..security.principals import Principal
 from .connection import Connection
 
 
@@ -37,39 +36,17 @@ class RequestContext:
     @property
     def log_fields(self) -> dict[str, str]:
         """The fields of a line in the JSON log that is about this request."""
-        connection = getattr(self.connection, "name", "")
-        return {"connection": connection, "client_id": self.client_id, "api": api_name(key_of(self.api_key))}
+        return {"connection": self.connection.name, "client_id": self.client_id, "api": api_name(key_of(self.api_key))}
 
     @property
     def principal(self) -> Principal:
         """Who sends the request: `User:ANONYMOUS` where the client did not authenticate."""
-        # A request of this broker to itself comes by no connection.
-        return getattr(self.connection, "principal", ANONYMOUS)
-
-    @property
-    def is_of_stranger(self) -> bool:
-        """Whether the client has still to log in."""
-        return self.connection.is_stranger
+        return self.connection.principal
 
     @property
     def client(self) -> tuple[str, str]:
         """Whose quotas count: the user and the client id."""
         return self.principal.name, self.client_id
-
-    @property
-    def client_address(self) -> str:
-        """The client's IP address, as ACLs name it."""
-        return self.connection.client_host
-
-    @property
-    def security_protocol(self) -> SecurityProtocol:
-        """What the listener of this client speaks."""
-        return self.connection.listener.protocol
-
-    @property
-    def connection_id(self) -> str:
-        """The name of this client's connection, which no other open connection has."""
-        return self.connection.id
 
     @property
     def client_host(self) -> str:

@@ -93,11 +93,9 @@ class SendQueue:
     def open(self, transport: asyncio.Transport) -> None:
         """Send to `transport` from now on."""
         self._transport = transport
-        if transport.get_extra_info("sslcontext") is not None:
-            # With TLS a transport pauses from its limit on: with 0 it would never go on.
-            transport.set_write_buffer_limits(high=1, low=0)
-            return
-        transport.set_write_buffer_limits(high=0)
+        # With TLS a transport pauses from its limit on: with 0 it would never go on.
+        has_tls = transport.get_extra_info("sslcontext") is not None
+        transport.set_write_buffer_limits(high=1 if has_tls else 0, low=0)
 
     def close(self) -> None:
         """Drop what was not sent: the connection is lost."""
@@ -162,7 +160,7 @@ class SendQueue:
             piece = queue.popleft()
             if isinstance(piece, FileRange):
                 if piece.size > WHOLE_BYTES:
-                    piece = self._first(piece, CHUNK_BYTES)
+                    piece = self._first_chunk(piece)
                 data = piece.disk.read_nowait(piece.file, piece.size, piece.position)
                 if data is None:
                     _write(transport, pieces, size)
@@ -193,12 +191,11 @@ class SendQueue:
         self._yields = False
         self._on_progress()
 
-    def _first(self, piece: FileRange, size: int) -> FileRange:
-        """Return the first `size` bytes of a range; the rest goes back to the front of the queue."""
-        if piece.size <= size:
-            return piece
-        self._pieces.appendleft(FileRange(piece.file, piece.position + size, piece.size - size, piece.disk))
-        return FileRange(piece.file, piece.position, size, piece.disk)
+    def _first_chunk(self, piece: FileRange) -> FileRange:
+        """Return the first chunk of a range; the rest goes back to the front of the queue."""
+        rest = piece.position + CHUNK_BYTES, piece.size - CHUNK_BYTES
+        self._pieces.appendleft(FileRange(piece.file, *rest, piece.disk))
+        return FileRange(piece.file, piece.position, CHUNK_BYTES, piece.disk)
 
     def _read_from_disk(self, piece: FileRange) -> None:
         """Have a thread read what is not in the page cache; the event loop goes on."""

@@ -19,7 +19,7 @@ from ..threads import Workers
 from . import tls
 from .certificates import CertificateError, subject_name
 from .pem import StoreError
-from .principal_rules import BadRules, PrincipalRules
+from .principal_rules import PrincipalRules
 from .principals import ANONYMOUS, Principal, user
 
 # How often connections have the files looked at.
@@ -46,10 +46,7 @@ class ListenerTls:
         self._clock = clock
         self._workers = workers
         self._loaded = tls.load(config)
-        try:
-            self._rules = PrincipalRules(config.ssl_principal_mapping_rules)
-        except BadRules as error:
-            raise StoreError(f"ssl.principal.mapping.rules: {error}") from None
+        self._rules = PrincipalRules(config.ssl_principal_mapping_rules)
         # The state of the files at the last look, whether or not they could be used.
         self._seen = self._loaded.stamps
         self._checked_ms = clock.monotonic_ms()

@@ -18,7 +18,7 @@ from ..configs.listener_config import ListenerConfig
 from . import tls
 from .certificates import subject_name
 from .pem import StoreError
-from .principal_rules import BadRules, PrincipalRules
+from .principal_rules import PrincipalRules
 from .principals import ANONYMOUS, Principal, user
 from .sasl.jaas import BadLine, parse
 
@@ -94,10 +94,7 @@ def own_principal(config: BrokerConfig) -> Principal:
     if not listener.protocol.has_tls or listener.ssl_client_auth == "none":
         return ANONYMOUS
     subject = subject_name(tls.load(listener).certificate)
-    try:
-        name = PrincipalRules(listener.ssl_principal_mapping_rules).name_of(subject)
-    except BadRules as error:
-        raise StoreError(f"ssl.principal.mapping.rules: {error}") from None
+    name = PrincipalRules(listener.ssl_principal_mapping_rules).name_of(subject)
     if name is None:
         raise StoreError(f"no rule of ssl.principal.mapping.rules matches this broker's own name, {subject}")
     return user(name)

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .pem import StoreError
+
 _RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,\s*|$)", re.DOTALL)
 _REFERENCE = re.compile(r"\\(.)|\$(\d)", re.DOTALL)
 _CASES: dict[str, Callable[[str], str]] = {"L": str.lower, "U": str.upper, "": str}
@@ -26,12 +28,8 @@ class _Rule(NamedTuple):
     case: str
 
 
-class BadRules(Exception):
-    """A text has no rules that can be used."""
-
-
 class PrincipalRules:
-    """The rules of one listener. Raises BadRules."""
+    """The rules of one listener. Raises StoreError."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[_Rule] = []
@@ -40,7 +38,7 @@ class PrincipalRules:
         while position < len(text):
             match = _RULE.match(text, position)
             if match is None:
-                raise BadRules(f"no rule begins at {text[position : position + 40]!r}")
+                raise _mistake(f"no rule begins at {text[position : position + 40]!r}")
             self._rules.append(_rule(match))
             position = match.end()
 
@@ -54,6 +52,10 @@ class PrincipalRules:
         return None
 
 
+def _mistake(why: str) -> StoreError:
+    return StoreError(f"ssl.principal.mapping.rules: {why}")
+
+
 def _rule(match: re.Match[str]) -> _Rule:
     if match[1]:
         return _Rule(None, "", "")
@@ -61,7 +63,7 @@ def _rule(match: re.Match[str]) -> _Rule:
         # In a rule a `/` has a backslash. Java's and Python's patterns take that one as it is.
         pattern = re.compile(match[2])
     except re.error as error:
-        raise BadRules(f"the pattern {match[2]!r} is no regular expression: {error}") from None
+        raise _mistake(f"the pattern {match[2]!r} is no regular expression: {error}") from None
     return _Rule(pattern, match[3], match[4])
 
 

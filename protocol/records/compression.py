@@ -123,6 +123,11 @@ def _codec(codec: int) -> tuple[Callable[[Buffer, int | None], bytes], Callable[
         raise UnsupportedCodec(f"compression codec {codec} does not exist") from None
 
 
+@lru_cache(maxsize=2)
+def _cramjam(codec: str) -> Any:
+    return getattr(import_module("cramjam"), codec)
+
+
 def _check_limit(size: int, limit: int) -> None:
     if size > limit:
         raise DecompressionLimit(f"decompresses to more than {limit} bytes")
@@ -177,15 +182,8 @@ def _gzip_decompress(data: Buffer, limit: int) -> bytes:
 # -- snappy ----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _snappy() -> Any:
-    import cramjam
-
-    return cramjam.snappy
-
-
 def _snappy_compress(data: Buffer, level: int | None) -> bytes:
-    raw = _snappy().compress_raw
+    raw = _cramjam("snappy").compress_raw
     view = memoryview(data)
     out = bytearray(XERIAL_HEADER)
     for start in range(0, len(view), XERIAL_BLOCK_BYTES):
@@ -220,7 +218,7 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
 
 def _snappy_block(block: memoryview, limit: int) -> bytes:
     """Decompress one raw block. Its length stands in front, so the bound is checked before anything is allocated."""
-    snappy = _snappy()
+    snappy = _cramjam("snappy")
     try:
         size: int = snappy.decompress_raw_len(block)
         _check_limit(size, limit)
@@ -234,20 +232,13 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 # -- lz4 -------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _lz4() -> Any:
-    import cramjam
-
-    return cramjam.lz4
-
-
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     if level is not None and level >= _LZ4_FIRST_HIGH_LEVEL:
         # cramjam's blocks have no levels. Its frames have, with a checksum in each block.
-        stream = _lz4().Compressor(min(level, _LZ4_HIGHEST_LEVEL), content_checksum=False, block_linked=False)
+        stream = _cramjam("lz4").Compressor(min(level, _LZ4_HIGHEST_LEVEL), content_checksum=False, block_linked=False)
         stream.compress(data)
         return bytes(stream.finish())
-    compress_block, view = _lz4().compress_block, memoryview(data)
+    compress_block, view = _cramjam("lz4").compress_block, memoryview(data)
     pieces: list[Buffer] = [LZ4_HEADER]
     for start in range(0, len(view), LZ4_BLOCK_BYTES):
         raw = view[start : start + LZ4_BLOCK_BYTES]
@@ -265,7 +256,7 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
     end, most = _lz4_frame(view)
     out = bytearray(min(most, limit + 1))
     try:
-        size: int = _lz4().decompress_into(view[:end], out)
+        size: int = _cramjam("lz4").decompress_into(view[:end], out)
     except Exception as error:
         # The buffer is too small only for what passes the limit: more than `most` bytes no valid frame has.
         if most > limit and "whole buffer" in str(error):

@@ -50,21 +50,16 @@ def _compiled() -> ModuleType:
     return module
 
 
-def _choose() -> tuple[str, Checksum]:
+def _choose() -> Checksum:
     try:
-        found = _compiled()
-        function, is_hardware = found.crc32c, found.hardware_based
+        return _compiled().crc32c
     except (ImportError, AttributeError):
-        return "crcmod", _portable()
-    return ("crc32c (hardware)" if is_hardware else "crc32c (software)"), function
+        return _portable()
 
 
-_chosen = _choose()
-# The package in use, for logs and benchmarks.
-IMPLEMENTATION = _chosen[0]
 # crc32c(data, value=0) returns the unsigned CRC-32C of `data`, continuing from `value` (the CRC of what came before
 # it). It is the function in C itself, because every batch calls it.
-crc32c: Checksum = _chosen[1]
+crc32c: Checksum = _choose()
 
 
 def crc32(data: Buffer, value: int = 0) -> int:

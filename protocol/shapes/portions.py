@@ -16,9 +16,22 @@ Weights = Mapping[str, Callable[[Any], int]]
 Room = Callable[[], int]
 
 
-def portions(request: Shaped, items: Items, room: Room, weights: Weights) -> Iterator[tuple[Shaped, int]]:
-    """Yield requests with their numbers of values, for each of which there is `room`: together they are `request`."""
-    yield from _cut(request, items, room, weights)
+def portions(struct: Shaped, items: Items, room: Room, weights: Weights) -> Iterator[tuple[Shaped, int]]:
+    """Yield copies with some of the items, and their numbers of values, for which there is `room`.
+
+    Together they are the request, or an item with a list inside.
+    """
+    all_items = items.of(struct)
+    portion: list[Any] = []
+    size = 0
+    for item, values in _parts(all_items, items, lambda: room() - 1, weights):
+        if portion and size + values > room():
+            yield with_field(struct, items.items, portion), size
+            portion, size = [], 0
+        portion.append(item)
+        size += values
+    # Null says something else than an empty list.
+    yield (with_field(struct, items.items, portion), size) if all_items else (struct, 0)
 
 
 def with_field(struct: Shaped, name: str, value: Any) -> Shaped:
@@ -39,21 +52,6 @@ def join(whole: Struct, part: Struct, items: Items) -> None:
     results.extend(more)
 
 
-def _cut(struct: Shaped, items: Items, room: Room, weights: Weights) -> Iterator[tuple[Shaped, int]]:
-    """Yield (copy with some of the items, its number of values)."""
-    all_items = items.of(struct)
-    portion: list[Any] = []
-    size = 0
-    for item, values in _parts(all_items, items, lambda: room() - 1, weights):
-        if portion and size + values > room():
-            yield with_field(struct, items.items, portion), size
-            portion, size = [], 0
-        portion.append(item)
-        size += values
-    # Null says something else than an empty list.
-    yield (with_field(struct, items.items, portion), size) if all_items else (struct, 0)
-
-
 def _parts(all_items: list[Any], items: Items, room: Room, weights: Weights) -> Iterator[tuple[Any, int]]:
     """Yield (item, its number of values). An item with a long list inside comes in several parts."""
     weigh, inner = weights.get(items.items), items.inner
@@ -62,7 +60,7 @@ def _parts(all_items: list[Any], items: Items, room: Room, weights: Weights) -> 
         if inner is None:
             yield item, own
             continue
-        for part, values in _cut(item, inner, room, weights):
+        for part, values in portions(item, inner, room, weights):
             yield part, values + own
 
 

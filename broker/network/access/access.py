@@ -17,7 +17,7 @@ from ....protocol.apis import key_of, message
 from ....protocol.errors import ErrorCode
 from ....protocol.primitives import ZERO_UUID
 from ....protocol.schema import Message
-from ....protocol.shapes.answers import names_items, rejecter, rejection, whole_rejection
+from ....protocol.shapes.answers import Reject, names_items, rejecter, rejection, whole_rejection
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
 from ....protocol.shapes.table import lists_in
@@ -63,6 +63,12 @@ def as_access(needs: str, denials: tuple[ErrorCode, ...] = ()) -> Callable[[Chec
 def open_to_all(reason: str) -> Access:
     """Return the access of an API that everyone may use."""
     return Access(f"nothing: {reason}", None)
+
+
+def list_of(caller: Caller) -> tuple[Items, Reject]:
+    """Return the list of a request, and what makes the result of an item that is denied."""
+    items = lists_in(caller.api_key, caller.api_version)[0]
+    return items, rejecter(caller.api_key, items, caller.api_version)
 
 
 def refuse(caller: Caller, request: Any, code: ErrorCode, text: str | None = None) -> Any:
@@ -295,8 +301,7 @@ def each(
     """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        items = lists_in(caller.api_key, caller.api_version)[0]
-        reject = rejecter(caller.api_key, items, caller.api_version)
+        items, reject = list_of(caller)
 
         def deny(item: Any) -> Any:
             name = name_of(caller, items, item)

@@ -97,7 +97,8 @@ class Caller(RequestContext):
             return
         rest = " (and perhaps more of this request, which are not listed)" if self._lines == MAX_LINES else ""
         if not decision.is_allowed:
-            left_out = self._denials.take(self.principal, self.client_address, self.services.clock.monotonic_ms())
+            now_ms = self.services.clock.monotonic_ms()
+            left_out = self._denials.take(self.principal, self.connection.client_host, now_ms)
             if left_out is None:
                 return
             rest += f" ({left_out} denials of this user before it are not listed)" if left_out else ""
@@ -108,7 +109,7 @@ class Caller(RequestContext):
             _shown(str(self.principal)),
             "Allowed" if decision.is_allowed else "Denied",
             operation.name,
-            self.client_address,
+            self.connection.client_host,
             resource_type.name,
             _shown(name),
             key_of(self.api_key).name,

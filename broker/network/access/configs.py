@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....protocol.errors import ErrorCode
-from ....protocol.shapes.answers import rejecter
-from ....protocol.shapes.table import lists_in
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...topics.config_resources import ResourceType as ConfigResourceType
-from .access import Access, Result, by_item
+from .access import Access, Result, by_item, list_of
 from .caller import Caller, Proceed
 
 # The resource to which the rights on a config resource belong, and the error of a denial.
@@ -24,8 +22,7 @@ def configs(operation: Operation) -> Access:
     """Return the access of an API on config resources."""
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        items = lists_in(caller.api_key, caller.api_version)[0]
-        reject = rejecter(caller.api_key, items, caller.api_version)
+        items, reject = list_of(caller)
 
         def deny(item: Any) -> Any:
             resource_type, code = _RESOURCES.get(item.resource_type, _CLUSTER)

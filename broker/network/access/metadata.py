@@ -16,7 +16,7 @@ from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import INTERNAL_TOPICS
-from .access import Result, amended, as_access, by_item
+from .access import Result, amended, as_access, by_item, list_of
 from .caller import Caller, Proceed
 
 _DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -86,8 +86,7 @@ def topic_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     names = {each.name: each for each in request.topics}
     if not names or (start is not None and (start.partition_index < 0 or start.topic_name not in names)):
         return proceed(request)
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    reject = rejecter(caller.api_key, items, caller.api_version)
+    items, reject = list_of(caller)
     asked = [names[name] for name in sorted(names) if start is None or name >= start.topic_name]
 
     def deny(topic: Any) -> Any:

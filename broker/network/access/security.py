@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ....protocol.errors import ErrorCode
-from ....protocol.shapes.answers import rejecter
-from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...security.principals import Principal
 from ..connection import CloseConnection
-from .access import Access, Result, amended, as_access, by_item, refuse
+from .access import Access, Result, amended, as_access, by_item, list_of, refuse
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -41,8 +39,7 @@ def change_acls(check_item: Callable[[Any], None]) -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         if caller.may_cluster(Operation.ALTER):
             return proceed(request)
-        (items,) = lists_in(caller.api_key, caller.api_version)
-        reject = rejecter(caller.api_key, items, caller.api_version)
+        items, reject = list_of(caller)
 
         def deny(item: Any) -> Any:
             check_item(item)

@@ -7,11 +7,9 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.primitives import ZERO_UUID
-from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
-from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from .access import Access, Result, amended, amending, both, keep_allowed, whole
+from .access import Access, Result, amended, amending, both, keep_allowed, list_of, whole
 from .caller import Caller, Proceed
 from .groups import each_group
 
@@ -54,8 +52,7 @@ def change_offsets(operation: Operation) -> Access:
     group = whole(operation, ResourceType.GROUP, "group_id", _DENIED, _DENIED.text)
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        (items,) = lists_in(caller.api_key, caller.api_version)
-        reject = rejecter(caller.api_key, items, caller.api_version)
+        _, reject = list_of(caller)
         rest: list[Any] = []
         results: list[Any] = []
         for topic in request.topics:

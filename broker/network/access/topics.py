@@ -13,14 +13,12 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.primitives import ZERO_UUID
-from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
-from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import check_name
 from ..connection import CloseConnection
-from .access import Access, Result, amended, answered, as_access, by_item, each, refuse
+from .access import Access, Result, amended, answered, as_access, by_item, each, list_of, refuse
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -63,8 +61,7 @@ def produce(caller: Caller, request: Any, proceed: Proceed) -> Result:
         # The batches of the other topics are appended.
         proceed(with_field(request, "topic_data", rest))
         raise CloseConnection("acks=0 without WRITE on a topic")
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    reject = rejecter(caller.api_key, items, caller.api_version)
+    items, reject = list_of(caller)
     results = [reject(data, int(_DENIED), None) for data in compress(request.topic_data, map(not_, are_allowed))]
     return answered(caller, request, items, rest, results, proceed)
 
@@ -102,8 +99,7 @@ def create(caller: Caller, request: Any, proceed: Proceed) -> Result:
     may_all = caller.may_cluster(Operation.CREATE, audited=False)
     times: Counter[str] = Counter()
 
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    reject = rejecter(caller.api_key, items, caller.api_version)
+    items, reject = list_of(caller)
 
     def count(topic: Any) -> None:
         times[topic.name] += 1
@@ -137,8 +133,7 @@ def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
     if caller.may_cluster(Operation.DELETE, audited=False):
         return proceed(request)
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    reject = rejecter(caller.api_key, items, caller.api_version)
+    items, reject = list_of(caller)
 
     def deny(item: Any) -> Any:
         name, topic_id = (item.name, item.topic_id) if items.items == "topics" else (item, ZERO_UUID)

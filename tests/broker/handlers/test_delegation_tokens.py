@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,6 +10,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.endpoint import SecurityProtocol
 from odradek.broker.handlers import delegation_tokens as handlers
 from odradek.broker.network.access import security
+from odradek.broker.network.connection import Listener
 from odradek.broker.security.principals import ANONYMOUS, Principal, user
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -26,7 +28,8 @@ class Context:
     api_version = 3
 
     def __init__(self, protocol: SecurityProtocol, principal: Principal, may: bool = True) -> None:
-        self.security_protocol, self.principal, self._may = protocol, principal, may
+        self.connection = SimpleNamespace(listener=Listener("L", protocol=protocol))
+        self.principal, self._may = principal, may
 
     def may(self, *_: Any) -> bool:
         return self._may

@@ -25,7 +25,7 @@ from odradek.broker.network.connection import Bounds, CloseConnection, Connectio
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
-from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BYTES
+from odradek.broker.network.receive_buffer import SCRATCH_BYTES
 from odradek.broker.network.send_queue import EncodedResponse, SendQueue
 from odradek.broker.timers import Timers
 from odradek.storage.files import DISK, Disk, File, FileRange
@@ -112,7 +112,7 @@ async def client(server: Server) -> AsyncIterator[tuple[asyncio.StreamReader, as
             await writer.wait_closed()
 
 
-@pytest.mark.parametrize("size", [1, 100, FIRST_BUFFER_BYTES, SCRATCH_BYTES + 1, 3_000_000])
+@pytest.mark.parametrize("size", [1, 100, ConnectionMemory.uncounted_bytes, SCRATCH_BYTES + 1, 3_000_000])
 async def test_a_frame_arrives_whole_whatever_its_size(server: Server, size: int) -> None:
     async with client(server) as (reader, writer):
         for letter in (b"a", b"b", b"c"):
@@ -222,7 +222,7 @@ async def test_an_announced_length_costs_no_memory_before_its_bytes(server: Serv
             _, writer = await stack.enter_async_context(client(server))
             writer.write(pack(">i", BOUNDS.max_request_bytes) + b"x" * 10)
         await until(lambda: sum(each._received.data is not None for each in server.processor.connections) == 50)
-        assert tracemalloc.get_traced_memory()[0] - before < 50 * (FIRST_BUFFER_BYTES + 100_000)
+        assert tracemalloc.get_traced_memory()[0] - before < 50 * (ConnectionMemory.uncounted_bytes + 100_000)
 
 
 async def test_answers_to_a_client_that_does_not_read_are_bounded(server: Server, tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ async def test_a_client_that_sends_much_leaves_others_their_turn(server: Server)
     server.answer = answer
     next_turn()
     await asyncio.to_thread(talk)
-    assert max(map(turns.count, turns)) <= FIRST_BUFFER_BYTES // len(frame) + 3
+    assert max(map(turns.count, turns)) <= ConnectionMemory.uncounted_bytes // len(frame) + 3
 
 
 async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -> None:

@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.security.certificates import CertificateError, alternative_names, subject_name
-from odradek.broker.security.principal_rules import BadRules, PrincipalRules
+from odradek.broker.security.pem import StoreError
+from odradek.broker.security.principal_rules import PrincipalRules
 
 NAME = "CN=Alice,OU=ops,O=Acme"
 
@@ -48,7 +49,7 @@ def test_the_first_rule_that_matches_counts(rules: str, name: str | None) -> Non
 
 @pytest.mark.parametrize("rules", ["nonsense", "RULE:a/b", "DEFAULT DEFAULT", "RULE:(/x/"])
 def test_rules_that_cannot_be_read_are_refused(rules: str) -> None:
-    with pytest.raises(BadRules):
+    with pytest.raises(StoreError):
         PrincipalRules(rules)
 
 
