@@ -10,7 +10,6 @@ import base64
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -34,8 +33,6 @@ _log = logging.getLogger(__name__)
 
 # A snapshot is not renewed before so many records of its partition are behind it.
 MIN_BEHIND = 100
-# The snapshots that are renewed at a time, some 20 ms of work.
-MAX_SNAPSHOTS = 300
 
 StateActor = Actor[KeptState, events.Event, events.Outcome]
 
@@ -147,13 +144,12 @@ class ShareCoordinator:
     def _snapshot_cold(self) -> Iterator[None]:
         """Write states again that have not changed for long, where many records of others are behind them."""
         before_ms = self._clock.now_ms() - self._config.share_coordinator_cold_partition_snapshot_interval_ms
-        behind = (key for partition in self.shards.owned for key in self._state_log.far_behind(partition, MIN_BEHIND))
-        for key in list(islice(behind, MAX_SNAPSHOTS)):
+        for key in [each for index in self.shards.owned for each in self._state_log.far_behind(index, MIN_BEHIND)]:
             record = records.decode_record(key, None)
             actor = None if record is None else self.shards.actors.get(key_text(record.key))
             if actor is not None and actor.state.written_ms <= before_ms:
                 actor.feed(events.TakeSnapshot())
-        yield from ()
+            yield
 
 
 def key_of(text: str) -> ShareKey:

@@ -128,12 +128,11 @@ class StateTopicLog:
     def far_behind(self, partition: int, least: int) -> list[bytes]:
         """Return the keys of snapshots that keep many more records than there are states from being deleted.
 
-        The oldest come first. At least `least` records count as many.
+        At least `least` records count as many.
         """
         snapshots = self._snapshots.get(partition, {})
         bound = self._log.end_offset(partition) - max(least, 2 * len(snapshots))
-        found = sorted((offset, key) for key, offset in snapshots.items() if offset < bound)
-        return [_SNAPSHOT + key for _, key in found]
+        return [_SNAPSHOT + key for key, offset in snapshots.items() if offset < bound]
 
 
 def _note(snapshots: dict[bytes, int], key: bytes, value: bytes | None, offset: int) -> None:

@@ -278,6 +278,20 @@ async def test_records_before_every_last_snapshot_are_deleted(config: BrokerConf
         assert (await states.summary(0)).start_offset == 149
 
 
+async def test_cold_states_are_written_again_one_a_step(config: BrokerConfig) -> None:
+    clock = FakeClock()
+    config = replace(config, connections_max_idle_ms=-1, share_coordinator_state_topic_num_partitions=1)
+    async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        states = await states_of(broker, raw)
+        await states.initialize(0, 1, 0)
+        await states.initialize(1, 1, 0)
+        for number in range(coordinator.MIN_BEHIND):
+            await states.write(0, (1, 0), number, 0)
+        clock.advance(300_000)
+        steps = broker.services.share_states._snapshot_cold()  # pyright: ignore[reportPrivateUsage]
+        assert [sum(isinstance(each, ShareSnapshotValue) for each in written(broker, 0)) for _ in steps] == [3, 4]
+
+
 async def test_a_state_whose_topic_cannot_be_created_is_answered_for_each_partition(config: BrokerConfig) -> None:
     config = replace(config, share_coordinator_state_topic_num_partitions=MAX_PARTITIONS_PER_TOPIC + 1)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
