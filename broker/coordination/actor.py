@@ -242,9 +242,9 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             self._appended(outcome, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
             return
         on_committed = partial(self._appended if many is None else self._appended_many, outcome)
-        self._runtime.log.append(self.partition, encoded, on_committed, outcome.producer, self._durable_after(outcome))
+        self._runtime.log.append(self.partition, encoded, on_committed, outcome.producer, self.durable_after(outcome))
 
-    def _durable_after(self, outcome: OutcomeT) -> Sequence[TopicPartition] | None:
+    def durable_after(self, outcome: OutcomeT) -> Sequence[TopicPartition] | None:
         """Return the partitions that must be on disk before the records, None where the topic's configs decide."""
         return None
 

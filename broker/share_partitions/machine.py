@@ -19,7 +19,7 @@ Promise: no record is skipped before it is done with, and no two members hold th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.share_states.persister import StateBatch
-from .stretches import Before, InFlightBatch, RecordState, Stretch, Stretches
+from .stretches import TERMINAL, Before, InFlightBatch, RecordState, Stretch, Stretches
 
 
 class AcknowledgeType(IntEnum):
@@ -168,8 +168,7 @@ class SharePartition:
     @property
     def delivery_complete_count(self) -> int:
         """How many records behind the start offset are done with, changes under way included."""
-        done = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
-        return sum(stretch.size for stretch in self._stretches if stretch.state in done)
+        return sum(stretch.size for stretch in self._stretches if stretch.state in TERMINAL)
 
     def dead_letters(self, stretches: Iterable[Stretch] | None = None) -> list[DeadLetters]:
         """Return what is to be written as dead letters: all of it, or what of these stretches a change has left."""
@@ -313,16 +312,16 @@ class SharePartition:
 
     def release(self, member: str, limits: Limits) -> Change:
         """Begin to give back everything that a member holds."""
-        change = Change()
-        held = [stretch for stretch in self._stretches if stretch.is_held and stretch.member == member]
-        self._begin(change, held, RecordState.AVAILABLE, limits)
-        return change
+        return self._give_back(lambda stretch: stretch.member == member, limits)
 
     def expire(self, limits: Limits, now_ms: int) -> Change:
         """Begin to give back everything whose lock has ended."""
+        return self._give_back(lambda stretch: stretch.deadline_ms <= now_ms, limits)
+
+    def _give_back(self, is_meant: Callable[[Stretch], bool], limits: Limits) -> Change:
         change = Change()
-        ended = [stretch for stretch in self._stretches if stretch.is_held and stretch.deadline_ms <= now_ms]
-        self._begin(change, ended, RecordState.AVAILABLE, limits)
+        held = [stretch for stretch in self._stretches if stretch.is_held and is_meant(stretch)]
+        self._begin(change, held, RecordState.AVAILABLE, limits)
         return change
 
     def archive(self, letters: Iterable[DeadLetters]) -> Change:
@@ -382,11 +381,8 @@ class SharePartition:
             if stretch.state is RecordState.AVAILABLE:
                 self._search_from = min(self._search_from, stretch.first)
         if change.stretches:
-            first, last = (
-                min(stretch.first for stretch in change.stretches),
-                max(stretch.last for stretch in change.stretches),
-            )
-            self._stretches.join_done(first, last)
+            first = min(stretch.first for stretch in change.stretches)
+            self._stretches.join_done(first, max(stretch.last for stretch in change.stretches))
             self._move_start()
 
     def undo(self, change: Change) -> None:

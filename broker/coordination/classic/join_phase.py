@@ -11,7 +11,7 @@ from ....protocol.errors import ErrorCode
 from ..groups.events import CancelTimer, Join, Joined, Outcome, Protocols, SessionExpired, SetTimer, Synced, rejection
 from ..groups.group import Group, generation_record
 from ..groups.history import Cause, CauseKind
-from ..groups.subscriptions import CONSUMER, read_topics
+from ..groups.subscriptions import CONSUMER, read_subscription
 from . import rebalance
 from .roster import Member, elect_protocol
 from .sessions import remove_member, renew_session, start_session
@@ -122,7 +122,9 @@ def _describe_change(group: Group, member: Member, event: Join) -> Cause:
 
 
 def _topics(group: Group, protocols: Protocols) -> set[str] | None:
-    return read_topics(protocols[0][1]) if protocols and group.protocol_type == CONSUMER else None
+    is_readable = protocols and group.protocol_type == CONSUMER
+    subscription = read_subscription(protocols[0][1]) if is_readable else None
+    return None if subscription is None else set(subscription.topics)
 
 
 def _park(group: Group, member_id: str, event: Join, outcome: Outcome, now_ms: int) -> None:

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages import consumer_group_records as kafka
-from ..groups.events import Heartbeat, Join, Joined, Outcome, SetTimer, Sync, Synced
+from ..groups.events import CancelTimer, Heartbeat, Join, Joined, Outcome, SetTimer, Sync, Synced
 from ..groups.group import Group
+from ..groups.subscriptions import CONSUMER, read_subscription
 from . import changes, departure, heartbeat, migration
-from .draft import Draft
 from .events import ConsumerHeartbeat, RejoinLate, SyncLate
 from .state import ConsumerGroup, Member, MemberState
+from .target import Draft
 
 
 def join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
@@ -34,7 +35,7 @@ def sync(group: Group, event: Sync, outcome: Outcome, now_ms: int) -> None:
     try:
         member = _current(group, event)
         protocol = migration.protocols(member)[0][0]
-        if event.protocol_type not in (None, migration.CONSUMER) or event.protocol not in (None, protocol):
+        if event.protocol_type not in (None, CONSUMER) or event.protocol not in (None, protocol):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         assert group.consumer is not None
         is_behind = member.current.epoch < group.consumer.assignment_epoch
@@ -44,9 +45,9 @@ def sync(group: Group, event: Sync, outcome: Outcome, now_ms: int) -> None:
         outcome.reply(event.token, Synced(error.code))
         return
     departure.start_session(group, member.member_id, member.said, outcome)
-    departure.cancel(SyncLate(member.member_id), outcome)
+    outcome.timers.append(CancelTimer(SyncLate(member.member_id)))
     assignment = migration.assignment_bytes(member.current.assigned, group.topics)
-    outcome.reply(event.token, Synced(ErrorCode.NONE, migration.CONSUMER, protocol, assignment))
+    outcome.reply(event.token, Synced(ErrorCode.NONE, CONSUMER, protocol, assignment))
 
 
 def beat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
@@ -104,7 +105,7 @@ def _join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
     body = group.consumer
     assert body is not None
     _check(group, body, event)
-    subscription = migration.subscription(event.protocols[0][1])
+    subscription = read_subscription(event.protocols[0][1])
     if subscription is None:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not event.member_id and event.instance_id is None and event.needs_member_id:
@@ -147,8 +148,8 @@ def _join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
     else:
         outcome.timers.append(SetTimer(SyncLate(member_id), event.rebalance_timeout_ms))
     body.rejoining.discard(member_id)
-    departure.cancel(RejoinLate(member_id), outcome)
-    answer = Joined(ErrorCode.NONE, member_id, now.epoch, migration.CONSUMER, event.protocols[0][0])
+    outcome.timers.append(CancelTimer(RejoinLate(member_id)))
+    answer = Joined(ErrorCode.NONE, member_id, now.epoch, CONSUMER, event.protocols[0][0])
     outcome.reply(event.token, answer)
 
 
@@ -168,7 +169,7 @@ def _check(group: Group, body: ConsumerGroup, event: Join) -> None:
     if not body.members:
         # An empty group becomes a classic one before a join, and that could not be written.
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if event.protocol_type != migration.CONSUMER or not event.protocols:
+    if event.protocol_type != CONSUMER or not event.protocols:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not limits.may_upgrade and not limits.may_downgrade:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -13,7 +13,6 @@ from . import changes, migration, regexes
 from .events import (
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeat,
-    MemberTimer,
     RejoinLate,
     RevocationLate,
     SyncLate,
@@ -41,7 +40,7 @@ def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int)
         away = member.current._replace(epoch=STATIC_LEAVE_EPOCH, assigned=held, revoking={})
         away = away._replace(state=MemberState.STABLE)
         outcome.records.append(changes.current(group.group_id, member.member_id, away))
-        cancel_revocation(member.member_id, outcome)
+        outcome.timers.append(CancelTimer(RevocationLate(member.member_id)))
     outcome.reply(event.token, Beat(event.member_id, event.epoch))
 
 
@@ -152,16 +151,6 @@ def forget_timers_of_replaced(body: ConsumerGroup, event: ConsumerHeartbeat, out
     old = body.static.get(event.instance_id or "")
     if old is not None and old != event.member_id:
         outcome.timers.extend(CancelTimer(each) for each in member_timers(old))
-
-
-def cancel_revocation(member_id: str, outcome: Outcome) -> None:
-    """Do not wait any more for partitions that a member gives up."""
-    cancel(RevocationLate(member_id), outcome)
-
-
-def cancel(timer: MemberTimer, outcome: Outcome) -> None:
-    """Do not wait any more for a member."""
-    outcome.timers.append(CancelTimer(timer))
 
 
 def start_session(

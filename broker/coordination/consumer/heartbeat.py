@@ -12,7 +12,7 @@ from functools import partial
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
-from ..groups.events import Outcome, SetTimer
+from ..groups.events import CancelTimer, Outcome, SetTimer
 from ..groups.group import Group
 from ..groups.records import ClassicEnded
 from ..modern.draft import reject
@@ -20,11 +20,10 @@ from ..modern.events import Beat
 from ..modern.state import Place
 from ..modern.target import metadata_hash
 from . import changes, departure, migration, regexes
-from .draft import Draft
 from .events import STATIC_LEAVE_EPOCH, ConsumerHeartbeat, RevocationLate
 from .reconciliation import Reconciliation
 from .state import ConsumerGroup, Current, Member, MemberState
-from .target import CONSUMER_TARGET, elects_another
+from .target import CONSUMER_TARGET, Draft, elects_another
 
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
@@ -117,17 +116,14 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
 def _check_epoch(member: Member, event: ConsumerHeartbeat) -> None:
     """Check the epoch of a heartbeat: 0 always counts, the one before only of a member whose last answer was lost."""
     now, epoch = member.current, event.epoch
-    if epoch in (0, now.epoch):
+    is_last = epoch == now.previous_epoch < now.epoch
+    answer_was_lost = is_last and event.owned is not None and event.owned <= now.assigned.keys()
+    if epoch in (0, now.epoch) or answer_was_lost:
         return
-    if epoch > now.epoch:
-        why = f"The consumer group member has a greater member epoch ({epoch}) than the one known by the group "
-        why += f"coordinator ({now.epoch}). The member must abandon all its partitions and rejoin."
-        raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, why)
-    answer_was_lost = epoch == now.previous_epoch and event.owned is not None and event.owned <= now.assigned.keys()
-    if not answer_was_lost:
-        why = f"The consumer group member has a smaller member epoch ({epoch}) than the one known by the group "
-        why += f"coordinator ({now.epoch}). The member must abandon all its partitions and rejoin."
-        raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, why)
+    which = "greater" if epoch > now.epoch else "smaller"
+    why = f"The consumer group member has a {which} member epoch ({epoch}) than the one known by the group coordinator "
+    why += f"({now.epoch}). The member must abandon all its partitions and rejoin."
+    raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, why)
 
 
 # -- What the member says
@@ -240,4 +236,4 @@ def _set_timers(draft: Draft, now: Current) -> None:
     if now.state is MemberState.UNREVOKED_PARTITIONS and was is not MemberState.UNREVOKED_PARTITIONS:
         timers.append(SetTimer(RevocationLate(member_id), draft.said.rebalance_timeout_ms))
     elif now.state is not MemberState.UNREVOKED_PARTITIONS and was is MemberState.UNREVOKED_PARTITIONS:
-        departure.cancel_revocation(member_id, draft.outcome)
+        timers.append(CancelTimer(RevocationLate(member_id)))

@@ -18,7 +18,6 @@ from ....protocol.errors import DecodeError, ErrorCode, KafkaError
 from ....protocol.messages import consumer_group_records as kafka
 from ....protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
     TopicPartition,
     decode_versioned,
     encode_versioned,
@@ -38,6 +37,7 @@ from ..groups.events import (
 )
 from ..groups.group import Group
 from ..groups.records import ClassicEnded, GroupRecord, PartRecord
+from ..groups.subscriptions import CONSUMER, read_subscription
 from ..interfaces import Topics
 from ..modern.events import MemberSilent
 from ..modern.state import Place, by_topic
@@ -46,8 +46,6 @@ from . import changes
 from .events import RevocationLate, member_timers
 from .state import ConsumerGroup, Current, Member, MemberState
 
-# The protocol type of consumers.
-CONSUMER = "consumer"
 # What reads assignments of every version.
 _ASSIGNMENT_VERSION = 0
 
@@ -98,7 +96,7 @@ def _obstacle(group: Group) -> str:
         return f"its protocol type is {group.protocol_type}"
     if len(members) > limits.max_size:
         return f"it has more than {limits.max_size} members"
-    if any(subscription(_metadata(group, member)) is None for member in members):
+    if any(read_subscription(_metadata(group, member)) is None for member in members):
         return "the subscription of a member cannot be read"
     if any(_has_user_data(member.assignment) for member in members):
         return "it uses an assignor of its own (its assignment has user data)"
@@ -146,7 +144,7 @@ def _standing(group: Group, members: list[ClassicMember]) -> dict[str, Current]:
         taken |= assigned[member.member_id]
     standing: dict[str, Current] = {}
     for member in members:
-        said = subscription(_metadata(group, member))
+        said = read_subscription(_metadata(group, member))
         held = set[Place]() if said is None else places_of(said.owned_partitions, group.topics) - taken
         taken |= held
         epoch = group.generation
@@ -157,7 +155,7 @@ def _standing(group: Group, members: list[ClassicMember]) -> dict[str, Current]:
 
 
 def _told(group: Group, member: ClassicMember) -> kafka.ConsumerGroupMemberMetadataValue:
-    said = subscription(_metadata(group, member))
+    said = read_subscription(_metadata(group, member))
     assert said is not None
     return kafka.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -238,14 +236,6 @@ def protocols(member: Member) -> list[tuple[str, bytes]]:
     """Return the protocols of a classic member with their metadata, the one that it prefers first."""
     assert member.said is not None and member.said.classic_member_metadata is not None
     return [(each.name, each.metadata) for each in member.said.classic_member_metadata.supported_protocols]
-
-
-def subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
-    """Return what a classic member subscribes, or None if it cannot be read."""
-    try:
-        return decode_versioned(ConsumerProtocolSubscription, metadata)
-    except DecodeError:
-        return None
 
 
 def places_of(partitions: list[TopicPartition], topics: Topics) -> set[Place]:

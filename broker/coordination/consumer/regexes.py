@@ -12,9 +12,9 @@ from ..groups.group import Group
 from ..groups.records import PartRecord
 from ..modern.target import metadata_hash
 from . import changes
-from .draft import Draft
 from .events import RegexesResolved
 from .state import ConsumerGroup, Match, Resolved
+from .target import Draft
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ..groups.group import Group
+from ..modern import draft
 from ..modern.state import Targets
 from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told, unwritten
 from . import changes
 from .assignors import ASSIGNORS, Subscriber
-from .draft import Draft
-from .state import ConsumerGroup, topics_of
+from .events import ConsumerHeartbeat
+from .state import ConsumerGroup, Member, topics_of
+
+# A heartbeat of a consumer group under way.
+Draft = draft.Draft[ConsumerGroup, ConsumerHeartbeat, Member, ConsumerGroupMemberMetadataValue]
 
 
 def _size(draft: Draft) -> int:

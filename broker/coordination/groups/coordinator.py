@@ -69,9 +69,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-# Runs work elsewhere, such as in a thread, and then calls the second function on the event loop.
-
-
 def new_member_id(prefix: str) -> str:
     """Return a new member id: the client's or the instance's id, and a random part."""
     return f"{prefix}-{new_uuid()}"
@@ -219,7 +216,7 @@ class GroupCoordinator:
             error = self._absence(request.group_id)
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
-        call = Call(requests.heartbeat_response)
+        call: Call[ErrorCode, HeartbeatResponse] = Call(lambda error: HeartbeatResponse(error_code=error))
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
         if actor.state.consumer is None:
             return call.result()
@@ -480,7 +477,7 @@ class GroupCoordinator:
         return combine(results, lambda done: DeleteGroupsResponse(results=done))
 
     def _delete(self, group_id: str) -> Eventual[DeletableGroupResult]:
-        respond = requests.deletion(group_id)
+        respond = partial(DeletableGroupResult, group_id)
         actor = self.groups.get(group_id)
         if actor is None:
             return respond(self.check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.delete_groups import DeletableGroupResult
-from ....protocol.messages.heartbeat import HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ....protocol.messages.offset_delete import (
@@ -104,11 +102,6 @@ def sync_response(answer: Synced) -> SyncGroupResponse:
     )
 
 
-def heartbeat_response(error: ErrorCode) -> HeartbeatResponse:
-    """Return the response to a Heartbeat."""
-    return HeartbeatResponse(error_code=error)
-
-
 def leave_event(token: Token[Left], request: LeaveGroupRequest, version: int) -> Leave:
     """Return a LeaveGroup as an event."""
     if version < LEAVE_BATCH_VERSION:
@@ -135,11 +128,6 @@ def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left],
 
 def _left(member: MemberIdentity, error: ErrorCode) -> MemberResponse:
     return MemberResponse(member.member_id, member.group_instance_id, error)
-
-
-def deletion(group_id: str) -> Callable[[ErrorCode], DeletableGroupResult]:
-    """Return the function that makes the result for one group of a DeleteGroups."""
-    return lambda error: DeletableGroupResult(group_id, error)
 
 
 def delete_offsets_event(

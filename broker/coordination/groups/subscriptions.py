@@ -16,10 +16,10 @@ from .group import Group
 CONSUMER = "consumer"
 
 
-def read_topics(metadata: bytes) -> set[str] | None:
-    """Return the topics of a member's subscription, or None if the bytes are no subscription."""
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
+    """Return what a classic member subscribes, or None if it cannot be read."""
     try:
-        return set(decode_versioned(ConsumerProtocolSubscription, metadata).topics)
+        return decode_versioned(ConsumerProtocolSubscription, metadata)
     except DecodeError:
         return None
 
@@ -30,8 +30,8 @@ def subscribed_topics(group: Group) -> Set[str] | None:
         return group.consumer.subscribed_topics()
     topics: set[str] = set()
     for member in group.roster.members.values():
-        subscribed = read_topics(member.metadata(group.protocol))
-        if subscribed is None:
+        subscription = read_subscription(member.metadata(group.protocol))
+        if subscription is None:
             return None
-        topics |= subscribed
+        topics.update(subscription.topics)
     return topics

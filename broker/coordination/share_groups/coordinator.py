@@ -32,7 +32,7 @@ from ..modern import responses
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
-from ..share_states.persister import Persister
+from ..share_states.persister import Persister, ShareKey
 from . import initialization, offsets, requests
 from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
@@ -135,9 +135,9 @@ class ShareGroups:
                 answer = await _fed(actor, lambda call: AlterStates(call, starts.topics))
                 if not isinstance(answer, StatesWanted):
                     return AlterShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
-                epoch = answer.state_epoch
+                begin, epoch = self._persister.initialize, answer.state_epoch
                 errors = await self._work.each(
-                    answer.places, lambda place: self._work.alter(group_id, place, epoch, starts.places[place])
+                    answer.places, lambda place: begin(ShareKey(group_id, *place), epoch, starts.places[place])
                 )
                 self._work.tell(group_id, answer.places, errors)
         return offsets.altered(request, self._topics, errors)

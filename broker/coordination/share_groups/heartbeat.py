@@ -16,10 +16,9 @@ from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
 from ..modern.state import NEVER_COMPUTED
 from ..modern.target import metadata_hash
 from . import changes, initialization
-from .draft import Draft
 from .events import ShareHeartbeat
 from .state import Current, Member, ShareGroup
-from .target import SHARE_TARGET
+from .target import SHARE_TARGET, Draft
 
 
 def heartbeat(group: Group, event: ShareHeartbeat, outcome: Outcome, now_ms: int) -> None:

@@ -11,9 +11,9 @@ from ..groups.events import Outcome
 from ..groups.group import Group
 from ..modern.events import Rejection
 from . import changes
-from .draft import Draft
 from .events import AlterStates, DeleteStates, ForgetTopic, StatesDeleted, StatesInitialized, StatesWanted
 from .state import ShareGroup, States, TopicStates, places_of, united, without
+from .target import Draft
 
 NON_EMPTY = Rejection(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 

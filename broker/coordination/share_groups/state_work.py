@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ..groups.actor import GroupActor
@@ -39,12 +38,6 @@ class StateWork:
         for task in list(self._tasks):
             task.cancel()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work beside what the caller does."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -69,7 +62,9 @@ class StateWork:
         """Begin the states that a heartbeat wants, unless there is work on the group: the next heartbeat asks again."""
         if group_id not in self._locks and group_id not in self._wanted:
             self._wanted.add(group_id)
-            self.start(self._initialize_all(group_id, wanted))
+            task = asyncio.ensure_future(self._initialize_all(group_id, wanted))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
 
     async def _initialize_all(self, group_id: str, wanted: StatesWanted) -> None:
         try:
@@ -95,10 +90,6 @@ class StateWork:
             actor.feed(StatesInitialized(places - failed, failed))
 
     # -- Administrators
-
-    async def alter(self, group_id: str, place: Place, state_epoch: int, start_offset: int) -> None:
-        """Begin a state anew."""
-        await self._persister.initialize(ShareKey(group_id, *place), state_epoch, start_offset)
 
     async def delete(self, group_id: str, place: Place) -> None:
         """Delete a state. It is deleted already where the topic is."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ....protocol.messages.share_group_records import ShareGroupMemberMetadataValue
 from ..groups.group import Group
+from ..modern import draft
 from ..modern.state import Targets
 from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told
 from . import changes
 from .assignor import Sharer, assign_simple
-from .draft import Draft
-from .state import ShareGroup
+from .events import ShareHeartbeat
+from .state import Member, ShareGroup
+
+# A heartbeat of a share group under way.
+Draft = draft.Draft[ShareGroup, ShareHeartbeat, Member, ShareGroupMemberMetadataValue]
 
 
 def _size(draft: Draft) -> int:

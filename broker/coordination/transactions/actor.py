@@ -102,10 +102,6 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
         self._appended(outcome, error)
 
     def durable_after(self, outcome: Outcome) -> Sequence[TopicPartition] | None:
-        """Return the partitions that must be on disk before the records, None where the topic's configs decide."""
-        return self._durable_after(outcome)
-
-    def _durable_after(self, outcome: Outcome) -> Sequence[TopicPartition] | None:
         """Require an fsync where a topic of the transaction does (flush.messages=1).
 
         Otherwise a power cut could leave records of a transaction that the coordinator does not know, or take back an
