@@ -149,9 +149,9 @@ def sampled_kinds(texts: Sequence[str]) -> dict[str, Any]:
         sampling.register("rows", pa.table({"value": pa.array(texts, pa.string())}))
         try:
             ((found,),) = sampling.execute(asked).fetchall()
-        except duckdb.Error as error:
+            kinds = columns_of(json.loads(found)) if found else {}
+        except (duckdb.Error, RecursionError) as error:
             raise InvalidOption(str(error).split("\n", 1)[0]) from None
-    kinds = columns_of(json.loads(found)) if found else {}
     for text in filter(_LARGE.search, texts):
         for name, value in _object(text).items():
             if name in kinds and _LARGE.search(json.dumps(value)):
@@ -162,7 +162,7 @@ def sampled_kinds(texts: Sequence[str]) -> dict[str, Any]:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

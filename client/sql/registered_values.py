@@ -55,7 +55,10 @@ class RegisteredValues:
         value = self._value(self._reader, content)
         if isinstance(value, dict) and CORRUPT in value and self._table is not None:
             value = self._value(self._table, content)
-        return json.dumps(to_json(value), ensure_ascii=False)
+        try:
+            return json.dumps(to_json(value), ensure_ascii=False)
+        except RecursionError:
+            return json.dumps(_corrupt(content))
 
     def arrays(self, values: Any, names: Sequence[str]) -> list[Any]:
         """Return the columns of these names, of an Arrow array of bytes."""
@@ -78,7 +81,11 @@ class RegisteredValues:
         except KafkaError:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with a record, it is a bad one
-            return {CORRUPT: b64encode(content).decode()}
+            return _corrupt(content)
+
+
+def _corrupt(content: bytes) -> dict[str, str]:
+    return {CORRUPT: b64encode(content).decode()}
 
 
 def _readers(

@@ -10,7 +10,8 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.sql.fields import as_read, checked, columns_of
+from odradek.client.errors import InvalidOption
+from odradek.client.sql.fields import as_read, checked, columns_of, sampled_kinds
 
 LEAVES = st.one_of(
     st.none(),
@@ -68,6 +69,12 @@ def test_a_column_has_what_the_value_says_or_null(first: dict[str, Any], later: 
     if kinds:
         found = columns(kinds, later)
         assert all(agrees(shown, later.get(name)) for name, shown in found.items()), (kinds, found)
+
+
+def test_a_sampled_value_deeper_than_a_stack_is_no_column_or_an_error_in_words() -> None:
+    assert sampled_kinds(["[" * 5_000 + "9" * 19, '{"n": 1}']) == {"n": "BIGINT"}
+    with pytest.raises(InvalidOption):
+        sampled_kinds(['{"a":' * 5_000 + "9" * 19 + "}" * 5_000])
 
 
 @given(st.sampled_from(["DOUBLE", "FLOAT", "DECIMAL(9,2)", "DECIMAL(38,20)"]), LEAVES | st.decimals(-9, 9).map(str))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from decimal import Decimal
 from typing import Any
 
@@ -83,6 +84,16 @@ def test_one_value_that_does_not_fit_takes_no_other_away() -> None:
     values, contents = values_of(schema, {"a": 1, "b": "x"}, {"a": 2**70, "b": "y"}, {"a": 3.0})
     a, b = values.arrays(contents, ["a", "b"])
     assert (a.to_pylist(), b.to_pylist()) == ([1, None, 3], ["x", "y", None])
+
+
+def test_a_value_deeper_than_a_stack_is_a_bad_one_and_takes_no_other_away() -> None:
+    schema = Schema(json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}}), "JSON")
+    deep = frame(1) + b'{"a":' * 600 + b"1" + b"}" * 600
+    values, contents = values_of(schema, deep, {"n": 1})
+    assert [json.loads(each) for each in values.texts(contents).to_pylist()] == [
+        {"_corrupt_record": b64encode(deep).decode()}, {"n": 1},
+    ]  # fmt: skip
+    assert values.arrays(contents, ["n"])[0].to_pylist() == [None, 1]
 
 
 TYPES = {
