@@ -7,8 +7,6 @@
     python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
     python -m benchmarks --only echo          one request in flight without a broker: what no broker can pass
-    python -m benchmarks --hollow --only produces
-                                              a broker that keeps nothing: what no broker can pass there
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
     python -m benchmarks archive              an archive beside what pyarrow alone needs (archive.py)
@@ -30,7 +28,6 @@ from pathlib import Path
 
 from . import clients, command_line, echo, recovery, report, security
 from .brokers import Broker, Kafka, Odradek, Rate
-from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
 
 # The broker is not warm while one more run is better than all before by this share. A load of few requests a second,
@@ -59,13 +56,12 @@ def main() -> None:
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
     other.add_argument("--beside", type=Path, metavar="CHECKOUT", help="compare with that checkout, not with Kafka")
-    parser.add_argument("--hollow", action="store_true", help="measure a broker that keeps nothing instead of Odradek")
     arguments = parser.parse_args()
     if not any(arguments.only in name for name in NAMES):
         parser.error(f"no scenario's name contains {arguments.only!r}; the names are: {', '.join(NAMES)}")
     jars = None if arguments.no_kafka or arguments.beside else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        brokers = _brokers(Path(folder), jars, hollow=arguments.hollow)
+        brokers = _brokers(Path(folder), jars)
         if arguments.beside:
             brokers.append(Odradek(Path(folder) / "beside", arguments.beside))
         chosen = [each for each in SCENARIOS if arguments.only in each.name and (each.goal or not arguments.bars)]
@@ -163,7 +159,7 @@ def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
         name = f"kill -9 with {gigabytes:g} GB in the log, to serving again"
         figures: list[list[float]] = []
         for broker in _brokers(folder / f"crash-{gigabytes:g}", jars):
-            figures.append([each["writable"] for each in recovery.crashes(broker, gigabytes, rounds=rounds)])
+            figures.append(recovery.crashes(broker, gigabytes, rounds))
             broker.remove()
         rows.append(row(Scenario(name, "s", lambda _: 0.0, less=True), figures))
         print("  ".join(rows[-1]), file=sys.stderr)
@@ -187,8 +183,8 @@ def beside_kcat(folder: Path, rounds: int, compared: bool) -> list[list[str]]:
     return rows
 
 
-def _brokers(folder: Path, jars: str | None, *, hollow: bool = False) -> list[Broker]:
-    brokers: list[Broker] = [Hollow(folder / "hollow") if hollow else Odradek(folder / "odradek")]
+def _brokers(folder: Path, jars: str | None) -> list[Broker]:
+    brokers: list[Broker] = [Odradek(folder / "odradek")]
     return [*brokers, Kafka(folder / "kafka", Path(jars))] if jars else brokers
 
 

@@ -44,14 +44,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--commits", type=int, default=200)
     parser.add_argument("--files", type=int, default=1_000)
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        broker = Odradek(Path(folder) / "broker")
-        broker.start()
-        try:
-            for line in _figures(broker.address, Path(folder), given.rows, given.commits, given.files):
-                print(line)
-        finally:
-            broker.remove()
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder, Odradek(Path(folder) / "broker") as broker:
+        for line in _figures(broker.address, Path(folder), given.rows, given.commits, given.files):
+            print(line)
 
 
 def _figures(address: str, folder: Path, rows: int, commits: int, files: int) -> Iterator[str]:

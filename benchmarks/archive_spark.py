@@ -46,14 +46,9 @@ def run() -> None:
     builder: Any = SparkSession.builder
     spark = builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
     spark = spark.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR").getOrCreate()
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        broker = Odradek(Path(folder) / "broker")
-        broker.start()
-        try:
-            _measure(spark, broker.address, str(Path(folder) / "archive"), given.rows, given.runs)
-        finally:
-            broker.remove()
-            spark.stop()
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder, Odradek(Path(folder) / "broker") as broker:
+        _measure(spark, broker.address, str(Path(folder) / "archive"), given.rows, given.runs)
+    spark.stop()
 
 
 def _measure(spark: SparkSession, address: str, place: str, rows: int, runs: int) -> None:

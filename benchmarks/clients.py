@@ -213,7 +213,6 @@ PRODUCING: dict[str, Callable[[str, int], Awaitable[float]]] = {
             PRODUCED_TOPIC, ((KEYS[at % len(KEYS)], VALUE) for at in range(records))
         )
     ),
-    "send_values": _our_producer(lambda producer, records: producer.send_values(PRODUCED_TOPIC, [VALUE] * records)),
     "aiokafka send": _aiokafka_producer,
     "confluent produce": _confluent_producer,
     "one send": _send_one_by_one,

@@ -111,8 +111,8 @@ class Member:
         asked = HeartbeatRequest(self.group, self.generation, self.member_id)
         return self.wire.ask(ApiKey.HEARTBEAT, HEARTBEAT, asked, HeartbeatResponse).error_code
 
-    def commit(self, partitions: int = 1, offset: int = 1) -> None:
-        places = [OffsetCommitRequestPartition(at, offset, committed_metadata="") for at in range(partitions)]
+    def commit(self) -> None:
+        places = [OffsetCommitRequestPartition(0, 1, committed_metadata="")]
         asked = OffsetCommitRequest(
             self.group, self.generation, self.member_id, topics=[OffsetCommitRequestTopic(TOPIC, partitions=places)]
         )

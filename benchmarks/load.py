@@ -79,11 +79,6 @@ class Wire:
         self._start = start + size
         return self._view[start : self._start]
 
-    def has_more(self) -> bool:
-        """Return whether a whole response has been read from the socket already."""
-        there = self._end - self._start
-        return there >= 4 and there >= 4 + _LENGTH.unpack_from(self._buffer, self._start)[0]
-
     def _need(self, size: int) -> None:
         while self._end - self._start < size:
             if self._start and (len(self._buffer) - self._start < size or self._start == self._end):

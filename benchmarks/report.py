@@ -6,7 +6,7 @@ import argparse
 import datetime
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -22,12 +22,6 @@ def publish(text: str, results: Path | None) -> None:
     print(text)
     if results is not None:
         results.write_text(text.rstrip("\n") + "\n")
-
-
-def main(text: str | None, results: Path, measure: Callable[[], str]) -> None:
-    """Run a benchmark that has no options but --write."""
-    chosen = arguments(text, results).parse_args()
-    publish(measure(), chosen.write)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.benchmarks import spark_floor, spark_topics, spark_triggers, spark_worker
+from odradek.benchmarks.brokers import Odradek
 from odradek.client import NewTopic
 from odradek.client.blocking import Admin
 
@@ -60,14 +61,14 @@ def main() -> None:
     contenders = CONTENDERS if jars else CONTENDERS[:2]
     if not jars:
         print("SPARK_KAFKA_JARS is not set: only our source is measured")
-    with broker() as address:
+    with tempfile.TemporaryDirectory(prefix="odradek-spark-") as folder, Odradek(Path(folder)) as broker:
         for size in arguments.value_bytes:
             for shape in topics(arguments, size):
-                filled = argparse.Namespace(**vars(shape), bootstrap=address)
+                filled = argparse.Namespace(**vars(shape), bootstrap=broker.address)
                 asyncio.run(spark_topics.fill(filled))
             for contender in contenders:
-                with sink_topic(address, arguments.partitions):
-                    run_contender(python, jars, address, contender, size, arguments)
+                with sink_topic(broker.address, arguments.partitions):
+                    run_contender(python, jars, broker.address, contender, size, arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -94,21 +95,6 @@ def topics(arguments: argparse.Namespace, size: int) -> list[argparse.Namespace]
     small = {"rows": spark_triggers.BATCHES * arguments.partitions, "batch_rows": 1}
     others: list[dict[str, Any]] = [{"json": True}, {"codec": "zstd"}, small]
     return [topic_shape(arguments, size, **each) for each in ({}, *others)]
-
-
-@contextmanager
-def broker() -> Iterator[str]:
-    """Run a broker of ours, and give its address."""
-    with tempfile.TemporaryDirectory(prefix="odradek-spark-") as folder:
-        command = [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--data-dir", folder]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert process.stdout is not None
-        with process.stdout:
-            try:
-                yield process.stdout.readline().removeprefix("ready").strip()
-            finally:
-                process.terminate()
-                process.wait()
 
 
 @contextmanager
