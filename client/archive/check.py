@@ -8,7 +8,6 @@ check_rows    every row beside the topic's record, as far as the log still has i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,14 +16,14 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from ..arrow.brokers import Brokers
-from ..arrow.connection import IsolationLevel, ReadOptions
+from ..arrow.connection import ReadOptions
 from ..arrow.direct_read import range_reader
 from ..arrow.fetch import OffsetRange
 from ..record import EARLIEST, TopicPartition
 from .data_files import DataFile, files_of, partition_rows
 from .layout import COLUMNS, SCHEMA, arrow_schema
 from .rows import TableRows
-from .state import TopicOf, check_topic, hex_id, state_of
+from .state import check_topic, state_of, topic_in
 
 _PARQUET: Any = pyarrow.parquet
 _COMPUTE: Any = pyarrow.compute
@@ -82,13 +81,12 @@ def check_rows(table: Any, topic: str, reading: ReadOptions, *, is_compacted: bo
 
     Records that retention has removed cannot be compared. Compaction of the topic removes records of the middle, too.
     """
-    client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
-    reading = replace(reading, client=client, fail_on_data_loss=False)
-    brokers = Brokers(client)
+    reading = reading.committed(fail_on_data_loss=False)
+    brokers = Brokers(reading.client)
     view = brokers.retry(lambda: brokers.view([topic]))
     view.check_topic(topic)
     topic_id = view.topic_id(topic)
-    check_topic(table.metadata, TopicOf(topic, hex_id(topic_id), view.cluster_id or ""))
+    check_topic(table.metadata, topic_in(view, topic))
     files, offsets = files_of(table), state_of(table).offsets
     earliest = brokers.retry(lambda: brokers.offsets([TopicPartition(topic, each) for each in offsets], EARLIEST))
     for partition, end in offsets.items():

@@ -191,7 +191,7 @@ def split(batch: Any, days: Any) -> Iterator[tuple[int, Any]]:
 
 
 def sync(path: str) -> None:
-    """Have a file of this machine on disk before a commit names it. Object stores have it once it is written."""
+    """Have a local file, or the names in a folder, on disk. Object stores have files once they are written."""
     name = path.removeprefix("file://")
     if "://" not in name:
         opened = os.open(name, os.O_RDONLY)

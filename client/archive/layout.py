@@ -38,7 +38,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from ..schemas.casts import by_field_id, projected
+from ..schemas.casts import by_field_id, projected, with_leaves
 from . import ArchiveError
 from .day_files import TablePlace
 from .parquet_files import DAY_FIELD
@@ -65,6 +65,13 @@ SCHEMA = Schema(
 SPEC = PartitionSpec(PartitionField(3, 1000, DayTransform(), DAY_FIELD))
 COLUMNS = tuple(field.name for field in SCHEMA.fields)
 
+# A commit a minute for a day: without these each commit costs more than the one before.
+COMMIT_PROPERTIES = {
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+}
 PROPERTIES = {
     # Otherwise each manifest holds the first bytes of keys and values.
     "write.metadata.metrics.default": "none",
@@ -72,13 +79,9 @@ PROPERTIES = {
         f"write.metadata.metrics.column.{name}": "full"
         for name in ("partition", "offset", "timestamp", "timestamp_type")
     },
-    # A commit a minute for a day: without these each commit costs more than the one before.
-    "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "20",
+    **COMMIT_PROPERTIES,
     # A commit that merges manifests, and upkeep, read a manifest at a time: this one has some 2,000 files.
     "commit.manifest.target-size-bytes": "524288",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "10",
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
 }
@@ -112,18 +115,9 @@ def arrow_schema(schema: Schema) -> Any:
 
 def plain_arrow(schema: Schema) -> Any:
     """Return all columns of a table as Arrow has them, with texts and lists of the usual size."""
-    return pa.schema([each.with_type(_plain(each.type)) for each in schema_to_pyarrow(schema)])
-
-
-def _plain(kind: Any) -> Any:
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_plain(each.type)) for each in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
-    if pa.types.is_map(kind):
-        parts = (each.with_type(_plain(each.type)) for each in (kind.key_field, kind.item_field))
-        return pa.map_(*parts)
-    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+    usual: dict[Any, Any] = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    fields = schema_to_pyarrow(schema)
+    return pa.schema([each.with_type(with_leaves(each.type, lambda kind: usual.get(kind, kind))) for each in fields])
 
 
 def of_table(rows: Any, schema: Any) -> Any:

@@ -15,6 +15,8 @@ from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
+from .day_files import sync
+
 
 class LocalFileIO(PyArrowFileIO):
     """The FileIO of a catalog in a directory: what it writes is forced to the disk."""
@@ -37,7 +39,7 @@ class LocalFileIO(PyArrowFileIO):
             if each == folder or each.is_relative_to(top)
         }
         for each in sorted(folders, reverse=True):
-            sync_folder(each)
+            sync(str(each))
 
 
 class _LocalFile(PyArrowFile):
@@ -73,13 +75,4 @@ def make_folder(folder: Path) -> None:
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in new:
-        sync_folder(each.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        sync(str(each.parent))

@@ -28,7 +28,7 @@ from .rows import TYPED
 DAY_FIELD = "timestamp_day"
 _DAY_US = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
-_NAME = re.compile(r"(\d+)-(\d+)-([0-9a-f]{32})-(\d+)\.parquet")
+_NAME = re.compile(r"(\d+)-(\d+)-[0-9a-f]{32}-\d+\.parquet")
 _COMPACTED = re.compile(r"compacted-(\d+)-[0-9a-f]{32}\.parquet")
 _ENCODINGS = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 # Values that differ make a large dictionary, which costs more than it saves: it is given up here. Arrow's 1 MiB takes
@@ -39,17 +39,16 @@ _DICTIONARIES = ["partition", "timestamp_type", "headers.list.element.key"]
 
 
 class FileName(NamedTuple):
-    """What the name of a file says: the state that it goes on from, and the round that wrote it."""
+    """What the name of a file says: the state that it goes on from."""
 
     partition: int
     begin: int
-    round: str
 
 
 def parsed_name(path: str) -> FileName | None:
     """Return what the name of an archiver's file says, None for the files of others."""
     found = _NAME.fullmatch(path.rpartition("/")[2])
-    return None if found is None else FileName(int(found[1]), int(found[2]), found[3])
+    return None if found is None else FileName(int(found[1]), int(found[2]))
 
 
 def compacted_name(base: int) -> str:

@@ -26,7 +26,7 @@ from pyiceberg.transforms import DayTransform
 from ..errors import InvalidOption
 from ..schemas.tables import MAX_LEVELS
 from . import ArchiveError
-from .layout import plain_arrow
+from .layout import COMMIT_PROPERTIES, plain_arrow
 from .once import COMMIT_TIMEOUT_S, Moved, Once, looked
 from .row_files import Batch
 from .run import commit_files
@@ -35,13 +35,6 @@ from .state import TOPIC_KEY, ancestors, in_summary
 log = logging.getLogger(__name__)
 
 BATCH_KEY = "odradek.batch."
-# As those of an archive: without these each commit costs more than the one before.
-_PROPERTIES = {
-    "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "20",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "10",
-}
 _DAY = re.compile(r"\s*day\(\s*(.+?)\s*\)\s*", re.IGNORECASE)
 _ATTEMPTS = 5
 # What pyiceberg raises for columns that no table has, or not this one.
@@ -111,7 +104,7 @@ def _opened(catalog: Any, name: tuple[str, ...], rows: Any, day: str | None) -> 
             if day is not None:
                 with made.update_spec() as spec:
                     spec.add_field(day, DayTransform())
-            made.set_properties(_PROPERTIES)
+            made.set_properties(COMMIT_PROPERTIES)
     except _MISFITS as error:
         raise RowsRejected(f"{'.'.join(name)} cannot be made of these columns: {error}") from error
     return catalog.load_table(name)

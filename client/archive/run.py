@@ -14,11 +14,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..arrow.brokers import Brokers
-from ..arrow.connection import IsolationLevel, ReadOptions
+from ..arrow.connection import ReadOptions
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
 from ..core.metrics import Metric
@@ -32,7 +32,7 @@ from .options import ArchiveOptions
 from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
-from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
+from .state import STATE_KEY, State, TopicOf, check_topic, state_of, topic_in
 from .typed import NoColumns, TypedValues, evolved
 
 log = logging.getLogger(__name__)
@@ -90,10 +90,9 @@ class Archiver:
         """`write` writes the files of a round in another place than here. `stopped` is set by `stop`, or by others."""
         self.options = options or ArchiveOptions()
         self.topic, self.name = topic, self.options.table or table_name(topic)
-        client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
-        self._reading = replace(reading, client=client, fail_on_data_loss=self.options.fail_on_data_loss)
-        self._brokers = Brokers(client, sleep=self.pause)
-        self._catalog, self._write = catalog, write
+        self._reading = reading.committed(fail_on_data_loss=self.options.fail_on_data_loss)
+        self._brokers = Brokers(self._reading.client, sleep=self.pause)
+        self.catalog, self._write = catalog, write
         self._run = uuid.uuid4().hex
         self._stopped = stopped or threading.Event()
         self._typed: TypedValues | None = None
@@ -107,11 +106,6 @@ class Archiver:
         self._reached: Mapping[int, int] = {}
         # Of all rounds, and of the last one.
         self._rows = self._bytes = self._lag = 0
-
-    @property
-    def catalog(self) -> Any:
-        """The catalog of the table."""
-        return self._catalog
 
     def stop(self) -> None:
         """Have the round end with what it has read, which it commits. It waits for nobody who does not answer."""
@@ -164,11 +158,11 @@ class Archiver:
 
     def _round(self, progress: Progress | None) -> Round:
         view = self._brokers.retry(self._view)
-        topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
-        table = self._looked(lambda: open_or_create(self._catalog, self.name, topic))
+        topic = topic_in(view, self.topic)
+        table = self._looked(lambda: open_or_create(self.catalog, self.name, topic))
         values = None if self.options.values is None else self._values(self.options.values)
         if values is not None:
-            table, self._typed = self._looked(lambda: evolved(self._catalog, self.name, values))
+            table, self._typed = self._looked(lambda: evolved(self.catalog, self.name, values))
         state = state_of(table)
         ranges = self._ranges(view, state)
         work = Work(sum(each.size for each in ranges))
@@ -290,14 +284,14 @@ class Archiver:
         text = _after(before, work, self._run).text()
         deadline = time.monotonic() + self.options.commit_timeout_s
         while True:
-            once = Once(self._catalog, self.options.commit_timeout_s, sleep=self.pause)
+            once = Once(self.catalog, self.options.commit_timeout_s, sleep=self.pause)
             try:
                 commit_files(table, once, [each.path for each in work.files], {STATE_KEY: text})
                 self.commits += 1
                 self.sequence_number = table.metadata.last_sequence_number
                 return True
             except Moved:
-                table = self._looked(lambda: self._catalog.load_table(self.name))
+                table = self._looked(lambda: self.catalog.load_table(self.name))
                 check_topic(table.metadata, topic)
                 if state_of(table) != before:
                     log.info("another archiver of %s came first", self.topic)

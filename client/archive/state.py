@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..core.metadata import ClusterView
 from . import ArchiveError
 
 TOPIC_KEY, STATE_KEY, LAYOUT_KEY = "odradek.topic", "odradek.state", "odradek.layout"
@@ -37,6 +38,12 @@ class TopicOf:
         return json.dumps({"name": self.name, "id": self.id, "cluster": self.cluster})
 
 
+def topic_in(view: ClusterView, topic: str) -> TopicOf:
+    """Return a topic as its cluster has it now."""
+    topic_id = view.topic_id(topic)
+    return TopicOf(topic, topic_id.hex() if any(topic_id) else "", view.cluster_id or "")
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What a table holds."""
@@ -51,11 +58,6 @@ class State:
         """Return the property and the entry of a summary."""
         parts = {"offsets": self.offsets, "last": self.last, "commit": self.commit, "run": self.run}
         return json.dumps(parts)
-
-
-def hex_id(topic_id: bytes) -> str:
-    """Return the id of a topic as a text, "" for the zeros of a cluster without ids."""
-    return topic_id.hex() if any(topic_id) else ""
 
 
 def topic_of(metadata: Any) -> TopicOf:

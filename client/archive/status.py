@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..arrow.batches import BASE_TIMESTAMP
 from ..arrow.brokers import Brokers
-from ..arrow.connection import IsolationLevel, ReadOptions
+from ..arrow.connection import ReadOptions
 from ..arrow.fetch import OffsetRange, RangeFetch
 from ..core.clock import wall_clock_ms
 from ..record import EARLIEST, LATEST, TopicPartition
 from .layout import table_name
 from .places import open_table
-from .state import TopicOf, check_topic, hex_id, state_of
+from .state import check_topic, state_of, topic_in
 
 _WAIT_MS = 5_000
 
@@ -43,13 +43,12 @@ def partitions_of(
     catalog: Any, topic: str, name: tuple[str, ...] | None, reading: ReadOptions
 ) -> Iterator[PartitionStatus]:
     """Yield the partitions of a topic. Raises ArchiveError, KafkaError."""
-    client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
-    reading = replace(reading, client=client, fail_on_data_loss=False, poll_timeout_ms=_WAIT_MS)
-    brokers = Brokers(client)
+    reading = reading.committed(fail_on_data_loss=False, poll_timeout_ms=_WAIT_MS)
+    brokers = Brokers(reading.client)
     view = brokers.retry(lambda: brokers.view([topic]))
     view.check_topic(topic)
     table = open_table(catalog, name or table_name(topic))
-    check_topic(table.metadata, TopicOf(topic, hex_id(view.topic_id(topic)), view.cluster_id or ""))
+    check_topic(table.metadata, topic_in(view, topic))
     state = state_of(table)
     places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
     first, last = (brokers.retry(lambda at=at: brokers.offsets(places, at)) for at in (EARLIEST, LATEST))
@@ -62,7 +61,6 @@ def partitions_of(
 
 def _age_ms(wanted: OffsetRange, reading: ReadOptions, brokers: Brokers) -> int | None:
     """Return the age of the first batch of a range, by its earliest time; None where there is no batch."""
-
     sections = RangeFetch(wanted, reading, brokers).sections()
     try:
         for section in sections:

@@ -14,21 +14,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from ..arrow.brokers import Brokers, known_leader
-from ..arrow.connection import IsolationLevel, ReadOptions
-from ..arrow.decoder import schema_of
+from ..arrow.connection import ReadOptions
+from ..arrow.decoder import range_batches, schema_of
 from ..arrow.fetch import DataLoss, OffsetRange
-from ..arrow.range_batches import range_batches
 from ..errors import NoBrokerReachable
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import Archive, ArchiveError, check_packages, errors_of_place
 from .data_files import FIRST_MS, DataFile, files_of, partition_rows
-from .state import TOPIC_KEY, State, TopicOf, check_topic, hex_id, state_of, topic_of
+from .state import TOPIC_KEY, State, check_topic, state_of, topic_in, topic_of
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +93,7 @@ def cut(archive: Archive | str, topic: str, reading: ReadOptions | None) -> Cut:
             if held.name != topic:
                 raise ArchiveError(f"the table at {table.metadata.location} holds {held.name!r}, not {topic!r}")
             return Cut(topic, table, files, _cold(topic, bytes.fromhex(held.id), state, files), [], None)
-        client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
-        found = _with_log(topic, table, (state, files), replace(reading, client=client), is_last=look == _LOOKS - 1)
+        found = _with_log(topic, table, (state, files), reading.committed(), is_last=look == _LOOKS - 1)
         if found is not None:
             return found
     raise AssertionError("the last look returns or raises")
@@ -114,7 +112,7 @@ def _with_log(
         raise NoBrokerReachable(f"{error.tried}: {why} (archive_only)", listens=True) from error
     view.check_topic(topic)
     topic_id = view.topic_id(topic)
-    check_topic(table.metadata, TopicOf(topic, hex_id(topic_id), view.cluster_id or ""))
+    check_topic(table.metadata, topic_in(view, topic))
     places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
     first, last = (brokers.retry(lambda at=at: brokers.offsets(places, at, view)) for at in (EARLIEST, LATEST))
     hot: list[OffsetRange] = []

@@ -3,7 +3,6 @@
 connection   blocking requests to one broker     brokers       those of a cluster: leaders, offsets, sizes
 fetch        a range of offsets -> sections      direct_read   the same, from the broker's files
 batches      bytes -> a table of batches         columns       records -> columns, compiled or in Python
-decoder      sections -> Arrow batches           tables        what polls return
-range_batches   a range -> Arrow batches
+decoder      sections, a range -> Arrow batches  tables        what polls return
 read_options    options from texts
 """

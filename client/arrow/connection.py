@@ -18,10 +18,10 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
@@ -99,6 +99,10 @@ class ReadOptions:
     # The most rows of an Arrow batch.
     arrow_batch_rows: int = 32_768
     path: ReadPath = ReadPath.FETCH
+
+    def committed(self, **changes: Any) -> Self:
+        """Return these options for a read of committed records, with changes."""
+        return replace(self, client=replace(self.client, isolation_level=IsolationLevel.READ_COMMITTED), **changes)
 
 
 class BlockingConnection:

@@ -25,7 +25,11 @@ import pyarrow as pa
 
 from ...kernel import door
 from .batches import BatchTable, Bytes, Section, check_crcs, decompressed
+from .brokers import Brokers
 from .columns import CompiledColumns, Memory, PythonColumns, pool, repeated
+from .connection import ReadOptions
+from .direct_read import range_reader
+from .fetch import OffsetRange
 
 ArrowBatch = Any  # pyarrow.RecordBatch: pyarrow has no types
 
@@ -81,6 +85,15 @@ def decoded(sections: Generator[Section, None, None], decoder: ArrowDecoder) -> 
             yield rest
     finally:
         sections.close()
+
+
+def range_batches(wanted: OffsetRange, options: ReadOptions, columns: Sequence[str]) -> Iterator[ArrowBatch]:
+    """Return an iterator over Arrow batches of a range, with these columns. Raises DataLoss, KafkaError."""
+    decoder = ArrowDecoder(
+        schema_of(tuple(columns)), wanted.topic, wanted.partition, wanted.start, wanted.end,
+        max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs,
+    )  # fmt: skip
+    return decoded(range_reader(wanted, options, Brokers(options.client)).sections(), decoder)
 
 
 class ArrowDecoder:

@@ -37,6 +37,21 @@ def plain(array: Any, kind: Any) -> Any:
     return array if array.type == kind else array.cast(kind)
 
 
+def with_leaves(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a type with another one in the place of each that has no parts."""
+
+    def changed(field: Any) -> Any:
+        return field.with_type(with_leaves(field.type, change))
+
+    if pa.types.is_struct(kind):
+        return pa.struct(list(map(changed, kind)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(changed(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(changed(kind.key_field), changed(kind.item_field))
+    return change(kind)
+
+
 def cast(array: Any, kind: Any, key: Key = by_place, leaf: Leaf = plain) -> Any:
     """Return the array in another type."""
     if pa.types.is_struct(kind):

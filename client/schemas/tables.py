@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from ..errors import InvalidOption
 from .avro import Avro, mapped, parsed_schema, types_by_name
+from .casts import with_leaves
 from .json_schema import JsonSchema, resolver_of, resource_of
 from .schema_registry import Schema, SchemaRegistry
 
@@ -378,13 +379,11 @@ def array_of(values: list[Any], kind: Any) -> Any:
 
 def in_microseconds(kind: Any) -> Any:
     """Return a type with all of its times in microseconds, which all who read tables have."""
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(in_microseconds(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(in_microseconds(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(pa.string(), kind.item_field.with_type(in_microseconds(kind.item_type)))
-    return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) else kind
+
+    def changed(leaf: Any) -> Any:
+        return pa.timestamp("us", tz=leaf.tz) if pa.types.is_timestamp(leaf) else leaf
+
+    return with_leaves(kind, changed)
 
 
 class _Nodes:

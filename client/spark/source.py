@@ -161,8 +161,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._batches
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the sentinel of a stream that has read nothing."""
-        return self._stream.initial()
+        """Return the constant that stands for a stream that has read nothing."""
+        return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of maxOffsetsPerTrigger, or maxBytesPerTrigger. Which counts, the stream knows itself."""

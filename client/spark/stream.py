@@ -63,10 +63,6 @@ class MicroBatches:
         # When the last batch was planned, for maxTriggerDelay.
         self._last_batch_s: float | None = None
 
-    def initial(self) -> Offsets:
-        """Return the constant that stands for a stream that has read nothing."""
-        return {}
-
     def stop_at_present_ends(self) -> None:
         """Read nothing that comes later."""
         self._target = self._ends()

@@ -56,13 +56,6 @@ def sink_of(
     return options, columns_of_rows(schema, options)
 
 
-@dataclass
-class Written(WriterCommitMessage):
-    """What a task tells the driver."""
-
-    result: TaskResult
-
-
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one batch: made on the driver, pickled to every task. All of it is one transaction on Odradek."""
 
@@ -75,7 +68,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Send the rows of a task. Raises KafkaError."""
         context = TaskContext.get()
         place = None if context is None else TaskPlace(self._write_id, self._write_id, 0, _task(context))
-        return Written(write_task(iterator, self._columns, self._options, place))
+        return write_task(iterator, self._columns, self._options, place)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the transactions of all tasks. Raises KafkaError."""
@@ -101,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
         """Send the rows of a task. Raises KafkaError."""
-        return Written(write_task(iterator, self._columns, self._options, _stream_place()))
+        return write_task(iterator, self._columns, self._options, _stream_place())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the transactions of all tasks, unless the batch was committed before. Raises KafkaError."""
@@ -133,7 +126,7 @@ def _stream_place() -> TaskPlace | None:
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
-    return [each.result for each in messages if isinstance(each, Written)]
+    return [each for each in messages if isinstance(each, TaskResult)]
 
 
 def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place: TaskPlace | None) -> None:
@@ -168,8 +161,8 @@ class TaskPlace:
     task: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+@dataclass
+class TaskResult(WriterCommitMessage):
     """What a task tells the driver."""
 
     rows: int

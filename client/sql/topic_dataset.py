@@ -28,9 +28,8 @@ from pyarrow import fs
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
-from ..arrow.decoder import schema_of
+from ..arrow.decoder import range_batches, schema_of
 from ..arrow.fetch import OffsetRange, whole_topic
-from ..arrow.range_batches import range_batches
 from ..errors import InvalidOption
 from ..record import TopicPartition
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from ..arrow.brokers import Brokers
 from ..arrow.read_options import read_options
 from ..errors import InvalidOption, UnknownTopic
+from ..schemas.casts import with_leaves
 from .fields import JsonFields, quoted, sampled_kinds
 from .registered_values import RegisteredValues
 from .topic_dataset import Fields, NotText, TopicDataset
@@ -330,18 +331,11 @@ def _plain(column: Any, is_whole: bool) -> list[Any]:
     try:
         values = column.to_pylist()
     except (OverflowError, ValueError):
-        return column.cast(_with_texts(column.type)).to_pylist()
+        return column.cast(with_leaves(column.type, _without_times)).to_pylist()
     return [None if each is None else int(each) for each in values] if is_whole else values
 
 
-def _with_texts(kind: Any) -> Any:
-    """Return a type with texts for dates and times."""
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_with_texts(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_with_texts(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_with_texts(kind.key_type), _with_texts(kind.item_type))
+def _without_times(kind: Any) -> Any:
     return pa.string() if pa.types.is_temporal(kind) else kind
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
 pytest.importorskip("numpy", reason="pip install 'odradek[sql]'")
 
 from odradek.client import Admin, NewTopic, Producer
-from odradek.client.arrow import range_batches
+from odradek.client.arrow import decoder
 from odradek.client.arrow.brokers import Brokers
 from odradek.client.arrow.direct_read import range_reader
 from odradek.client.arrow.fetch import OffsetRange, RangeFetch
@@ -125,7 +125,7 @@ def test_a_limit_ends_the_read(address: str, monkeypatch: pytest.MonkeyPatch) ->
         read.append(wanted.partition)
         return range_reader(wanted, options, brokers)
 
-    monkeypatch.setattr(range_batches, "range_reader", counting)
+    monkeypatch.setattr(decoder, "range_reader", counting)
     assert asked(address, "select partition from flights limit 1", fields={}) == [(0,)]
     assert read == [0]
 

@@ -197,6 +197,6 @@ def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic:
     with pytest.raises(Stopped):
         upkeep.compact(catalog, archiver.name, archiver.pause, min_files=1)
     archiver.sequence_number = 25
-    archiver._catalog = away
+    archiver.catalog = away
     upkeep.keep_up(archiver)
     assert away.looks == 998
