@@ -15,7 +15,7 @@ import click
 
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
-from ..storage.backup import back_up, back_up_held, read_left_out, read_manifest, size_of
+from ..storage.backup import back_up, back_up_held, read_manifest, size_of
 from ..storage.backup import restore as restore_files
 from ..storage.backup_places import SECURE_SUFFIX
 from ..storage.errors import DiskError, LockedError
@@ -64,7 +64,7 @@ def command(directories: tuple[Path, ...], target: str, bootstrap_server: str) -
         raise CliError(error.message) from error
     damaged = 0 if "://" in target else _damage(Path(target), number)
     click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
-    for name in read_left_out(target):
+    for name in read_manifest(target).left_out:
         click.echo(f"{name} is not in the backup: keep a copy of this folder, it has keys and passwords", err=True)
     if damaged:
         raise CliError(f"the backup is whole, but {damaged} of its batches or indexes are damaged: see above")
@@ -162,13 +162,13 @@ def restore(backup: str, directories: tuple[Path, ...]) -> None:
       odradek restore s3://backups/monday odradek-data
     """
     try:
-        _, entries = read_manifest(backup)
-        progress = Progress(sum(entry.size for entry in entries))
+        manifest = read_manifest(backup)
+        progress = Progress(sum(entry.size for entry in manifest.entries))
         count = restore_files(backup, directories, progress.add)
     except KafkaError as error:
         raise CliError(error.message) from error
     progress.clear()
     click.echo(f"{count} files, {progress.total:,} bytes to {', '.join(map(str, directories))}", err=True)
-    for name in read_left_out(backup):
+    for name in manifest.left_out:
         why = "without its keys and passwords the next secure start makes new ones"
         click.echo(f"{name} was not in the backup: put a copy beside as DIR{SECURE_SUFFIX}; {why}", err=True)

@@ -89,7 +89,7 @@ def _verify_backup(url: str, repairs: bool) -> None:
         raise CliError("a backup is not repaired: restore it, and repair the data directory")
     try:
         place = place_of(url)
-        _, entries = read_manifest(url)
+        entries = read_manifest(url).entries
         progress = Progress(sum(each.size for each in entries))
         counts = _Counts(len({each.path.rpartition("/")[0] for each in entries if each.path.endswith(LOG_SUFFIX)}))
         with Rows(_COLUMNS) as out, TemporaryDirectory() as folder:

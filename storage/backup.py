@@ -189,9 +189,11 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
 
     Raises BackupError if the backup is incomplete or damaged: then no target is there.
     """
-    count, entries = read_manifest(backup)
-    if count != len(targets):
-        raise BackupError(f"{backup} has {count} data directories, not {len(targets)}: name a target for each")
+    manifest = read_manifest(backup)
+    if manifest.directories != len(targets):
+        raise BackupError(
+            f"{backup} has {manifest.directories} data directories, not {len(targets)}: name a target for each"
+        )
     targets = [_new_directory(each) for each in targets]
     if any(one.is_relative_to(other) for one, other in permutations(targets, 2)):
         raise BackupError("two targets are the same, or one lies in another: give each data directory its own")
@@ -199,7 +201,7 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
     for each in made:
         _require_ours(each)
     placed: list[Path] = []
-    place, modes = place_of(backup), read_modes(backup)
+    place, modes = place_of(backup), manifest.modes
     with disk_errors("restore", Path(backup)):
         try:
             for number, each in enumerate(made):
@@ -207,7 +209,7 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
                 Directory(each).make("", PRIVATE_DIRECTORY)
                 (each / _MARK).touch()
                 _make_directories(number, each, modes)
-            for entry in entries:
+            for entry in manifest.entries:
                 number, _, name = entry.path.partition("/")
                 Directory(made[int(number)]).write(name, checked(place, entry, progress), _stat_of(place, entry))
                 if modes:
@@ -225,7 +227,7 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
             for each in (*made, *placed):
                 shutil.rmtree(each, ignore_errors=True)
             raise
-    return len(entries)
+    return len(manifest.entries)
 
 
 def _require_ours(made: Path) -> None:
@@ -267,8 +269,19 @@ def _stat_of(place: BackupPlace, entry: Entry) -> Path | None:
     return place.path / entry.path if isinstance(place, Directory) else None
 
 
-def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
-    """Return the number of data directories and the files of a backup. Raises BackupError if it is not whole."""
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The list of a whole backup: the number of its data directories, its files, their modes, and what is not in it."""
+
+    directories: int
+    entries: list[Entry]
+    # Empty where an earlier version has made the backup.
+    modes: dict[str, int]
+    left_out: list[str]
+
+
+def read_manifest(backup: str | Path) -> Manifest:
+    """Return the manifest of a backup. Raises BackupError if it is not whole."""
     place = place_of(backup)
     if isinstance(place, Directory) and not place.path.is_dir():
         raise BackupError(f"{backup} is no directory")
@@ -276,11 +289,13 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
         raise BackupError(f"{backup} is no whole backup: it has no {MANIFEST}, which is written last")
     path = f"{place}/{MANIFEST}"
     try:
-        found = _manifest(place)
+        found: dict[str, Any] = json.loads(b"".join(place.read(MANIFEST)))
         version, count = found["format"], int(found["directories"])
         rows = cast("list[tuple[str, int, int]]", found["files"])
         entries = [Entry(str(name), int(size), int(crc)) for name, size, crc in rows]
-    except (ValueError, TypeError, KeyError) as error:
+        modes = {str(name): int(mode) & 0o777 for name, mode in found.get("modes", {}).items()}
+        left_out = [str(name) for name in found.get("left_out", ())]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BackupError(f"{path} is damaged: {error}") from error
     if version != FORMAT:
         raise BackupError(f"{path}: format {version} was written by a newer Odradek; this one reads {FORMAT}")
@@ -290,29 +305,10 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
         is_plain = "/".join(parts) == entry.path
         if not is_plain or len(parts) < 2 or ".." in parts or not (parts[0].isdecimal() and int(parts[0]) < count):
             raise BackupError(f"{path} is damaged: {entry.path!r} is no file of a data directory")
-    return count, entries
-
-
-def _manifest(place: BackupPlace) -> Any:
-    return json.loads(b"".join(place.read(MANIFEST)))
-
-
-def read_modes(backup: str | Path) -> dict[str, int]:
-    """Return the modes of a whole backup; none where an earlier version has made it. Raises BackupError."""
-    place = place_of(backup)
-    try:
-        modes = {str(path): int(mode) & 0o777 for path, mode in _manifest(place).get("modes", {}).items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise BackupError(f"{place}/{MANIFEST} is damaged: {error}") from error
-    for path in modes:
-        if not path.partition("/")[0].isdecimal() or ".." in PurePosixPath(path).parts:
-            raise BackupError(f"{place}/{MANIFEST} is damaged: {path!r} is nothing of a data directory")
-    return modes
-
-
-def read_left_out(backup: str | Path) -> list[str]:
-    """Return the names of what lay beside the data directories of a whole backup, and is not in it."""
-    return [str(name) for name in _manifest(place_of(backup)).get("left_out", ())]
+    for name in modes:
+        if not name.partition("/")[0].isdecimal() or ".." in PurePosixPath(name).parts:
+            raise BackupError(f"{path} is damaged: {name!r} is nothing of a data directory")
+    return Manifest(count, entries, modes, left_out)
 
 
 def _loaded(directory: Path) -> Iterator[str]:

@@ -14,9 +14,9 @@ DELETED_DIR_SUFFIX = "-delete"
 MAX_FILE_NAME_BYTES = 255
 
 
-def deleted_path(directory: Path, number: int) -> Path:
-    """Return the name that `directory` gets when it is deleted; the end of a name that is too long is left out."""
-    suffix = f".{number}{DELETED_DIR_SUFFIX}"
+def deleted_path(directory: Path, word: str) -> Path:
+    """Return the name `NAME.WORD-delete` beside `directory`; the end of a name that is too long is left out."""
+    suffix = f".{word}{DELETED_DIR_SUFFIX}"
     return directory.with_name(directory.name[: MAX_FILE_NAME_BYTES - len(suffix)] + suffix)
 
 

@@ -14,13 +14,13 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import page_cache, system_calls
-from .errors import DiskError, LockedError, ShortRead, damaged_file, is_unreadable
+from .errors import DiskError, LockedError, ShortRead, damaged_file, disk_errors, is_unreadable
 
 Buffer = bytes | bytearray | memoryview
 
@@ -44,14 +44,6 @@ class NotCached(Exception):
     """The bytes are not in the page cache. A caller that may not wait reads them in a thread. It is no StorageError."""
 
 
-@contextmanager
-def _translated(operation: str, path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DiskError(operation, path, error) from error
-
-
 class File:
     """An open file. It has no close(): it is closed with the last reference, so no reader can lose it."""
 
@@ -62,7 +54,7 @@ class File:
         self.path = path
         self.fd = fd
         # The flags of a read that may not wait; None where the file system cannot tell.
-        self.nowait_flags = page_cache.NOWAIT
+        self.nowait_flags = system_calls.NOWAIT
 
     def fileno(self) -> int:
         return self.fd
@@ -94,7 +86,7 @@ class Disk:
 
     def protect(self, file: File) -> None:
         """Let nobody but its owner read a file that has secrets, or is about to get them."""
-        with _translated("chmod", file.path):
+        with disk_errors("chmod", file.path):
             if stat.S_IMODE(os.fstat(file.fd).st_mode) & ~PRIVATE_MODE:
                 os.fchmod(file.fd, PRIVATE_MODE)
 
@@ -181,12 +173,12 @@ class Disk:
         system_calls.forget(file.fd, position, size)
 
     def fsync(self, file: File) -> None:
-        with _translated("fsync", file.path):
+        with disk_errors("fsync", file.path):
             system_calls.fsync(file.fd)
 
     def fsync_dir(self, path: Path) -> None:
         """Make creations, renames and deletions inside `path` durable."""
-        with _translated("fsync", path):
+        with disk_errors("fsync", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 system_calls.fsync(fd)
@@ -203,7 +195,7 @@ class Disk:
         return syncfs is not None and syncfs(file.fd) == 0
 
     def truncate(self, file: File, size: int) -> None:
-        with _translated("truncate", file.path):
+        with disk_errors("truncate", file.path):
             os.ftruncate(file.fd, size)
 
     def size(self, file: File) -> int:
@@ -214,12 +206,12 @@ class Disk:
 
     def modified_ms(self, path: Path) -> int:
         """Return when a file was last written to, in ms since 1970."""
-        with _translated("stat", path):
+        with disk_errors("stat", path):
             return path.stat().st_mtime_ns // 1_000_000
 
     def space(self, path: Path) -> tuple[int, int]:
         """Return (size, usable space) in bytes of the volume that `path` lies on."""
-        with _translated("stat", path):
+        with disk_errors("stat", path):
             volume = os.statvfs(path)
         return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
 
@@ -230,7 +222,7 @@ class Disk:
     def stamps(self, directory: Path) -> dict[str, list[int]]:
         """Return name -> [size, time of the last write in ns since 1970] of every entry of a directory."""
         found: dict[str, list[int]] = {}
-        with _translated("list", directory), os.scandir(directory) as entries:
+        with disk_errors("list", directory), os.scandir(directory) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     status = entry.stat()
@@ -239,12 +231,12 @@ class Disk:
 
     def names(self, directory: Path) -> list[str]:
         """Return the names in a directory. Their sizes would cost a call of the system each."""
-        with _translated("list", directory):
+        with disk_errors("list", directory):
             return os.listdir(directory)
 
     def directories(self, directory: Path) -> list[str]:
         """Return the names of the directories in `directory`, sorted."""
-        with _translated("list", directory), os.scandir(directory) as entries:
+        with disk_errors("list", directory), os.scandir(directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def exists(self, path: Path) -> bool:
@@ -252,31 +244,31 @@ class Disk:
 
     def mkdir(self, path: Path) -> None:
         """Make `path` and its parents; existing ones stay."""
-        with _translated("mkdir", path):
+        with disk_errors("mkdir", path):
             path.mkdir(parents=True, exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
-        with _translated("rmdir", path):
+        with disk_errors("rmdir", path):
             path.rmdir()
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename over `target`, atomically. Durable after fsync_dir."""
-        with _translated("rename", source):
+        with disk_errors("rename", source):
             os.replace(source, target)
 
     def link(self, source: Path, target: Path) -> None:
         """Give the file `source` the second name `target`, which must be new."""
-        with _translated("link", source):
+        with disk_errors("link", source):
             os.link(source, target)
 
     def is_same(self, file: File, path: Path) -> bool:
         """Return whether `path` is a name of an open file."""
-        with _translated("stat", path):
+        with disk_errors("stat", path):
             return os.path.samestat(os.fstat(file.fd), os.stat(path))
 
     def unlink(self, path: Path) -> None:
         """Remove a file; a missing one is no error."""
-        with _translated("unlink", path):
+        with disk_errors("unlink", path):
             path.unlink(missing_ok=True)
 
     def read_file(self, path: Path) -> bytes:

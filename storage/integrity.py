@@ -76,10 +76,6 @@ class Gap:
 OnGap = Callable[[Gap], object]
 
 
-def _no_gap(_: Gap) -> None:
-    """Gaps are no faults."""
-
-
 def segment_files(directory: Path, disk: Disk = DISK) -> list[tuple[int, Path, int]]:
     """Return (base offset, path, size) of the segments in a partition's folder, in order."""
     found = [
@@ -95,7 +91,7 @@ def verify(
     recovery_point: int,
     progress: Progress = lambda _: None,
     disk: Disk = DISK,
-    on_gap: OnGap = _no_gap,
+    on_gap: OnGap = lambda _: None,
 ) -> Iterator[Finding]:
     """Yield what is wrong in a partition's folder. `progress` is called with the bytes of each batch that was read.
 

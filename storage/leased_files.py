@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
+from .deleted_directory import remove_directory
 from .errors import OffsetOutOfRange, StaleView, StorageError
 from .files import Disk, File, FileRange
 from .log_view import LogView
@@ -114,12 +114,6 @@ def _aborted(view: LogView, start: int, extent: Extent, up_to: int) -> list[Abor
 
 def _name(segment: Segment) -> str:
     return segment.path(".log").name
-
-
-def lease_path(directory: Path, name: str) -> Path:
-    """Return the directory for links to files of the partition in `directory`; the end of a long name is left out."""
-    suffix = f".{name}{DELETED_DIR_SUFFIX}"
-    return directory.with_name(directory.name[: MAX_FILE_NAME_BYTES - len(suffix)] + suffix)
 
 
 def link_files(parts: Sequence[FilePart], target: Path, disk: Disk) -> None:

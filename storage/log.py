@@ -122,7 +122,8 @@ class Log(ReadableLog):
 
     def _take_losses(self, log_start_offset: int) -> None:
         """Find out what is lost, and note it for later starts until `give_up_lost` or `keep`."""
-        found, noted = self._find_lost(log_start_offset), self.recovery.lost_before
+        found = first_lost(self.recovery, self.segments, log_start_offset, self.log_end_offset)
+        noted = self.recovery.lost_before
         self.lost_from = min((each for each in (found, noted) if each is not None), default=None)
         if self.lost_from is not None and self.lost_from >= self.log_end_offset:
             # It was cut off, and the crash came before the note was removed.
@@ -138,17 +139,6 @@ class Log(ReadableLog):
         if self.lost_from is not None:
             self.lost_from = None
             forget_lost(self.directory, self._disk)
-
-    def _find_lost(self, log_start_offset: int) -> int | None:
-        """Return the first offset that this start has found to be missing or damaged."""
-        return first_lost(self.recovery, self.segments, log_start_offset, self.log_end_offset)
-
-    def reconfigure(self, config: LogConfig) -> None:
-        """Go by `config` from the next append on. A segment that is too large for it is rolled then, not cut.
-
-        flush_delay_ms() goes by it at once.
-        """
-        self.config = config
 
     def learn(self, view: LogView) -> None:
         """Take over what look-ups with a view have found out. The view must not be used after that."""
@@ -576,7 +566,7 @@ class Log(ReadableLog):
         if self.directory.name.endswith(DELETED_DIR_SUFFIX):
             return
         number = 0
-        while self._disk.exists(target := deleted_path(self.directory, number)):
+        while self._disk.exists(target := deleted_path(self.directory, str(number))):
             number += 1
         self._disk.rename(self.directory, target)
         if durable:

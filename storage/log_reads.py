@@ -30,6 +30,7 @@ class ReadableLog:
         self, directory: Path, config: LogConfig, segments: Iterable[Segment], names_dirty: bool, disk: Disk
     ) -> None:
         self.directory = directory
+        # Another one counts from the next append on. A segment that is too large for it is rolled then, not cut.
         self.config = config
         # The name of the data directory. It stays when the log's own directory is renamed.
         self.parent_name = str(directory.parent)

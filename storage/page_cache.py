@@ -17,8 +17,6 @@ from functools import lru_cache
 
 from . import system_calls
 
-# The flag of preadv; None where the system has none.
-NOWAIT: int | None = system_calls.NOWAIT
 # File systems without a disk, by the names that Linux gives them.
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
 

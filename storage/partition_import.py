@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .checkpoints import LEADER_EPOCH, read_partition_metadata, write_partition_metadata
+from .checkpoints import LEADER_EPOCH, write_partition_metadata
 from .deleted_directory import DELETED_DIR_SUFFIX, remove_directory
 from .errors import StorageError
 from .files import DISK, Disk, FileRange
@@ -42,11 +42,6 @@ class Imported:
     leader_epoch: int  # the newest in it, -1 if there is none
     producer_id: int  # the largest id among its producers, -1 if there is none
     cuts: tuple[Cut, ...]
-
-
-def topic_id_in(directory: Path, disk: Disk = DISK) -> bytes | None:
-    """Return the topic id that a partition's folder names, None where it names none. Raises DamagedFile."""
-    return read_partition_metadata(directory, disk)
 
 
 def import_folder(

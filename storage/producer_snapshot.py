@@ -108,9 +108,14 @@ def write_snapshot(
             disk.unlink(snapshot_path(directory, old))
 
 
-def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[ProducerStates, int | None]:
-    """Return what `load_snapshot` does, and remove nothing."""
-    for offset in reversed(snapshot_offsets(disk.names(directory))):
+def read_snapshot(
+    directory: Path, up_to: int, disk: Disk = DISK, names: Iterable[str] | None = None
+) -> tuple[ProducerStates, int | None]:
+    """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
+
+    `names` are those in the directory, for a caller who has just listed it.
+    """
+    for offset in reversed(snapshot_offsets(disk.names(directory) if names is None else names)):
         path = snapshot_path(directory, offset)
         if offset <= up_to:
             try:
@@ -123,17 +128,10 @@ def read_snapshot(directory: Path, up_to: int, disk: Disk = DISK) -> tuple[Produ
 def load_snapshot(
     directory: Path, up_to: int, disk: Disk = DISK, names: Iterable[str] | None = None
 ) -> tuple[ProducerStates, int | None]:
-    """Return the newest sound snapshot at or below offset `up_to`, and its offset; (empty, None) if there is none.
-
-    Snapshots above `up_to` belong to a longer log and are removed, and so are damaged ones, which the log replaces.
-    `names` are those in the directory, for a caller who has just listed it.
-    """
-    for offset in reversed(snapshot_offsets(disk.names(directory) if names is None else names)):
-        path = snapshot_path(directory, offset)
-        if offset <= up_to:
-            try:
-                return decode(disk.read_file(path), path), offset
-            except DamagedFile:
-                pass
-        disk.unlink(path)
-    return ProducerStates(), None
+    """Do as `read_snapshot`, and remove those that belong to a longer log, and damaged ones, which the log replaces."""
+    names = disk.names(directory) if names is None else names
+    states, found = read_snapshot(directory, up_to, disk, names)
+    for offset in snapshot_offsets(names):
+        if found is None or offset > found:
+            disk.unlink(snapshot_path(directory, offset))
+    return states, found

@@ -436,7 +436,10 @@ class Recovery:
             except CorruptBatch as error:
                 position = self._pass_over(segment, error, following)
                 if position is None:
-                    self._cut(segment, error.position, error.why)
+                    # Perhaps they had been forced to disk: no checkpoint says so, and a power cut leaves such holes.
+                    behind = segment.next_sound(error.position)
+                    more = f"; whole batches from {behind} on go with it" if behind < segment.size else ""
+                    self._cut(segment, error.position, error.why + more)
                     return False
         return True
 

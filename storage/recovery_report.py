@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .segments.damage import Damage
 from .segments.names import LOG_SUFFIX
-from .segments.segment import Segment, offset_at
+from .segments.segment import Segment
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def first_lost(report: RecoveryReport, segments: Sequence[Segment], start: int, 
     damages = [each for each in report.damages if each.path in by_path]
     if damages:
         damage = min(damages, key=attrgetter("path.name", "position"))
-        found.append(offset_at(by_path[damage.path], damage.position))
+        found.append(by_path[damage.path].offset_at(damage.position))
     if report.missing is not None:
         found.append(report.missing[0])
     if report.was_empty:

@@ -19,8 +19,8 @@ from ..configs.broker_config import BrokerConfig
 from ..replication.controller_door import ControllerDoor
 from ..replication.metadata_cache import MetadataCache
 from ..replication.peer import PeerLost
-from ..topics.internal_topics import cleanup_policy
-from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from ..topics.internal_topics import internal_topic
+from ..topics.topic_names import INTERNAL_TOPICS
 
 VERSION = 7
 # Topics that one broker asks for at a time.
@@ -80,33 +80,10 @@ class AutoCreation:
 
     def _topic(self, name: str) -> CreatableTopic:
         config = self._config
-        if name == OFFSETS_TOPIC:
-            numbers = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
-            configs = {"segment.bytes": str(config.offsets_topic_segment_bytes)}
-        elif name == TRANSACTIONS_TOPIC:
-            numbers = config.transaction_state_log_num_partitions, config.transaction_state_log_replication_factor
-            configs = {
-                "segment.bytes": str(config.transaction_state_log_segment_bytes),
-                "min.insync.replicas": str(config.transaction_state_log_min_isr),
-            }
-        elif name == SHARE_STATE_TOPIC:
-            return self._share_state_topic()
-        else:
+        if name not in INTERNAL_TOPICS:
             return CreatableTopic(name, config.num_partitions, config.default_replication_factor)
-        configs |= cleanup_policy(name)
-        return CreatableTopic(name, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()])
-
-    def _share_state_topic(self) -> CreatableTopic:
-        config = self._config
-        numbers = (
-            config.share_coordinator_state_topic_num_partitions,
-            config.share_coordinator_state_topic_replication_factor,
-        )
-        configs = {
-            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
-            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
-            **cleanup_policy(SHARE_STATE_TOPIC),
-        }
-        return CreatableTopic(
-            SHARE_STATE_TOPIC, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()]
-        )
+        wanted = internal_topic(config, name)
+        configs = [CreatableTopicConfig(*each) for each in wanted.configs.items()]
+        if wanted.min_isr is not None:
+            configs.append(CreatableTopicConfig("min.insync.replicas", str(wanted.min_isr)))
+        return CreatableTopic(name, wanted.partitions, wanted.replication_factor, configs=configs)

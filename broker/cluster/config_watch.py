@@ -15,15 +15,12 @@ from functools import partial
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import (
     Create,
-    Delete,
     Put,
     SessionExpired,
     Steps,
-    children,
     create,
     read_all,
     write,
-    write_all,
 )
 from ...zookeeper.session import Session
 from ..configs.definition import ConfigError
@@ -31,6 +28,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
 from .adoption import EVERY_BROKER
 from .security import ClusterSecurity
+from .security_steps import forget_old_notices, read_notices
 from .security_znodes import CLIENTS, IPS, USERS
 from .znodes import (
     CONFIG_CHANGE_PREFIX,
@@ -76,7 +74,7 @@ class ConfigWatch:
     async def read_all(self) -> None:
         """Apply the configs of this broker and of every topic that it knows, and watch for changes."""
         async with self._turn:
-            changes = await self._zookeeper.run(read_changes(""))
+            changes = await self._zookeeper.run(read_notices(CONFIG_CHANGE_PREFIX, "", decode_config_change))
             await self._apply_brokers(self._own)
             await self._apply_topics([each.name for each in self._topics.all()])
             if changes:
@@ -85,10 +83,10 @@ class ConfigWatch:
     async def read_changes(self) -> None:
         """Act on the notifications since the last call, and watch for the next."""
         async with self._turn:
-            changes = await self._zookeeper.run(read_changes(self._seen))
-            await self._apply_topics({name for _, entity, name in changes if entity == TOPICS})
-            await self._apply_brokers({name for _, entity, name in changes if entity == BROKERS})
-            entities = {f"{entity}/{name}" for _, entity, name in changes if entity in (USERS, CLIENTS, IPS)}
+            changes = await self._zookeeper.run(read_notices(CONFIG_CHANGE_PREFIX, self._seen, decode_config_change))
+            await self._apply_topics({name for _, (entity, name) in changes if entity == TOPICS})
+            await self._apply_brokers({name for _, (entity, name) in changes if entity == BROKERS})
+            entities = {f"{entity}/{name}" for _, (entity, name) in changes if entity in (USERS, CLIENTS, IPS)}
             await self._security.read_entities(entities)
             if changes:
                 self._seen = changes[-1][0]
@@ -147,8 +145,6 @@ class ConfigWatch:
 
 
 TOPICS, BROKERS = "topics", "brokers"
-# The last so many notifications stay, for a broker that was cut off for a moment. Kafka keeps those of 15 minutes.
-CHANGES_KEPT = 1000
 
 
 def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str]]]:
@@ -180,22 +176,7 @@ def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[No
     if failure is not None:
         why = f"the znode {failure.path} is removed by others all the time: try again"
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
-    old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
-    yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
-
-
-def read_changes(after: str) -> Steps[list[tuple[str, str, str]]]:
-    """Return (name of the notification, entity, its name) of each that comes after `after`, and watch for the next."""
-    prefix = CONFIG_CHANGE_PREFIX.rpartition("/")[2]
-    present = yield from children(CONFIG_CHANGES, watch=True)
-    names = [each for each in present if each.startswith(prefix) and each > after]
-    paths = [f"{CONFIG_CHANGES}/{each}" for each in names]
-    znodes = yield from read_all(paths)
-    found: list[tuple[str, str, str]] = []
-    for name, path, znode in zip(names, paths, znodes, strict=True):
-        if znode is not None and (change := sound(decode_config_change, path, znode.data)) is not None:
-            found.append((name, *change))
-    return found
+    yield from forget_old_notices(CONFIG_CHANGES)
 
 
 def broker_znode(node: str) -> str:

@@ -30,16 +30,18 @@ from .security_steps import (
     change_entity,
     every_entity,
     every_pattern,
-    forget_old_changes,
-    read_acl_changes,
+    forget_old_notices,
     read_acls,
     read_entities,
+    read_notices,
 )
 from .security_znodes import (
+    ACL_CHANGE,
     ACL_CHANGES,
     EXTENDED_ACL_CHANGES,
     Pattern,
     credentials_of,
+    decode_acl_change,
     decode_acls,
     encode_credential,
     encode_quotas,
@@ -93,7 +95,8 @@ class ClusterSecurity(SecurityStore):
                     errors |= dict.fromkeys(new | old, error)
             with suppress(KafkaError):
                 # They are removed with the next change.
-                await self._run(forget_old_changes())
+                for parent in (ACL_CHANGES, EXTENDED_ACL_CHANGES):
+                    await self._run(forget_old_notices(parent))
         return errors
 
     async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
@@ -169,7 +172,7 @@ class ClusterSecurity(SecurityStore):
         async with self._turn:
             run = self._zookeeper.run
             for parent in self._seen:
-                changes = await run(read_acl_changes(parent, ""))
+                changes = await run(read_notices(f"{parent}/{ACL_CHANGE}", "", decode_acl_change))
                 self._seen[parent] = changes[-1][0] if changes else ""
             if self._seen:
                 patterns = await run(every_pattern())
@@ -188,7 +191,7 @@ class ClusterSecurity(SecurityStore):
         """Act on the notifications about ACLs since the last call, and watch for the next."""
         async with self._turn:
             for parent, seen in self._seen.items():
-                changes = await self._zookeeper.run(read_acl_changes(parent, seen))
+                changes = await self._zookeeper.run(read_notices(f"{parent}/{ACL_CHANGE}", seen, decode_acl_change))
                 patterns = dict.fromkeys(pattern for _, pattern in changes)
                 self._take_acls(await self._zookeeper.run(read_acls(patterns, _decode_if_sound)))
                 if changes:

@@ -7,6 +7,7 @@ faster, it is worked out again. Both the change and its notification are written
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import (
@@ -26,15 +27,12 @@ from ...zookeeper.operations import (
 )
 from ..security.acls import Acl, PatternType
 from .security_znodes import (
-    ACL_CHANGES,
     CLIENTS,
-    EXTENDED_ACL_CHANGES,
     IPS,
     KINDS,
     USERS,
     Pattern,
     acl_path,
-    decode_acl_change,
     decode_acls,
     decode_entity,
     encode_acl_change,
@@ -52,6 +50,7 @@ MAX_TRIES = 10
 CHANGES_KEPT = 1000
 
 Configs = dict[str, str]
+T = TypeVar("T")
 
 
 def read_acls(
@@ -81,24 +80,24 @@ def every_pattern() -> Steps[list[Pattern]]:
     return found
 
 
-def read_acl_changes(parent: str, after: str) -> Steps[list[tuple[str, Pattern]]]:
-    """Return (name, pattern) of each notification that comes after `after`, and watch for the next."""
-    present = yield from children(parent, watch=True)
-    names = [each for each in present if each > after]
+def read_notices(prefix: str, after: str, decode: Callable[[str, bytes | None], T]) -> Steps[list[tuple[str, T]]]:
+    """Return name and content of each notification that comes after `after`, and watch for the next."""
+    parent, _, start = prefix.rpartition("/")
+    # One of another name, made by hand, would pass for the last one for ever.
+    names = [each for each in (yield from children(parent, watch=True)) if each.startswith(start) and each > after]
     paths = [f"{parent}/{each}" for each in names]
     znodes = yield from read_all(paths)
-    found: list[tuple[str, Pattern]] = []
+    found: list[tuple[str, T]] = []
     for name, path, znode in zip(names, paths, znodes, strict=True):
-        if znode is not None and (pattern := sound(decode_acl_change, path, znode.data)) is not None:
-            found.append((name, pattern))
+        if znode is not None and (content := sound(decode, path, znode.data)) is not None:
+            found.append((name, content))
     return found
 
 
-def forget_old_changes() -> Steps[None]:
-    """Remove notifications about ACLs that every broker has seen long ago."""
-    for parent in (ACL_CHANGES, EXTENDED_ACL_CHANGES):
-        old = (yield from children(parent))[:-CHANGES_KEPT]
-        yield from write_all((Delete(f"{parent}/{name}"),) for name in old)
+def forget_old_notices(parent: str) -> Steps[None]:
+    """Remove notifications that every broker has seen long ago."""
+    old = (yield from children(parent))[:-CHANGES_KEPT]
+    yield from write_all((Delete(f"{parent}/{name}"),) for name in old)
 
 
 def change_acls(pattern: Pattern, added: set[Acl], removed: set[Acl]) -> Steps[list[Acl]]:

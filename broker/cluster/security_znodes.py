@@ -28,7 +28,7 @@ ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 ACL_CHANGES: Final = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
-_CHANGE: Final = "acl_changes_"
+ACL_CHANGE: Final = "acl_changes_"
 # The resource types that Kafka 3.9 makes a znode for.
 KINDS: Final = tuple(each for each in ResourceType if each > ResourceType.ANY)
 # Each broker with an authorizer makes them at its start if they are missing.
@@ -111,10 +111,10 @@ def encode_acl_change(pattern: Pattern) -> tuple[str, bytes]:
     """Return the path, without its number, and the content of the notification of a change."""
     kind = ResourceType(pattern.resource_type).name
     if pattern.pattern_type == PatternType.LITERAL:
-        return f"{ACL_CHANGES}/{_CHANGE}", f"{kind}:{pattern.name}".encode()
+        return f"{ACL_CHANGES}/{ACL_CHANGE}", f"{kind}:{pattern.name}".encode()
     pattern_type = PatternType(pattern.pattern_type).name
     fields = {"version": 1, "resourceType": kind, "name": pattern.name, "patternType": pattern_type}
-    return f"{EXTENDED_ACL_CHANGES}/{_CHANGE}", write_fields(fields)
+    return f"{EXTENDED_ACL_CHANGES}/{ACL_CHANGE}", write_fields(fields)
 
 
 def decode_acl_change(path: str, data: bytes | None) -> Pattern:

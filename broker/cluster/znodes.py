@@ -6,7 +6,6 @@ in Kafka's order, `decode_…` reads it and raises BadZnode where it is not what
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 from collections.abc import Callable, Generator, Iterable
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from ...protocol.errors import InvalidField
+from ...protocol.primitives import uuid_from_text, uuid_to_text
 from ...protocol.topic_partition import TopicPartition
 
 BROKER_IDS = "/brokers/ids"
@@ -254,7 +255,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
     return write_fields(
         {
             "partitions": {str(index): list(each.replicas) for index, each in partitions},
-            **({"topic_id": encode_uuid(assignment.topic_id)} if assignment.topic_id is not None else {}),
+            **({"topic_id": uuid_to_text(assignment.topic_id)} if assignment.topic_id is not None else {}),
             "adding_replicas": {str(index): list(each.adding) for index, each in partitions if each.adding},
             "removing_replicas": {str(index): list(each.removing) for index, each in partitions if each.removing},
             "version": 3,
@@ -277,7 +278,7 @@ def decode_assignment(topic: str, data: bytes | None) -> Assignment:
         }
         if not all(each.replicas for each in partitions.values()):
             raise BadZnode(path, "a partition has no replicas")
-        return Assignment(None if topic_id is None else decode_uuid(path, topic_id), partitions)
+        return Assignment(None if topic_id is None else uuid_from_text(topic_id), partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,23 +456,6 @@ def decode_log_dir_event(path: str, data: bytes | None) -> int:
     return get_field(path, read_fields(path, data), "broker", int)
 
 
-# -- Ids
-
-
-def encode_uuid(value: bytes) -> str:
-    """Return a topic id as Kafka writes it: 22 characters of base64 for URLs."""
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
-
-
-def decode_uuid(path: str, text: str) -> bytes:
-    """Return the 16 bytes of a topic id that was read from `path`. Raises BadZnode."""
-    with _taking_apart(path, text):
-        value = base64.urlsafe_b64decode(text + "==")
-    if len(value) != 16:
-        raise BadZnode(path, f"{text} is no topic id")
-    return value
-
-
 # -- Parts
 
 
@@ -496,7 +480,7 @@ def _taking_apart(path: str, content: object) -> Generator[None]:
     """Raise BadZnode where JSON of another shape than Kafka's is taken apart."""
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, InvalidField, KeyError, TypeError, ValueError) as error:
         raise BadZnode(path, f"{content} lacks the fields that Kafka writes") from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from zlib import crc32
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -166,7 +167,10 @@ class Fetcher:
             return
         lost = [each for each in ready.values() if each.partition.log.lost_from is not None]
         if lost:
-            await self._give_up_lost(lost)
+            # Before the leader takes the ends of their logs for what they hold.
+            for each in lost:
+                is_current = partial(self._is_current, each)
+                await self._work_on(each, self._logs.give_up_lost(each.partition, is_current))
             return
         if any(each.unflushed is not None for each in ready.values()):
             await self._flush_all(ready.values())
@@ -252,21 +256,22 @@ class Fetcher:
                 following = by_id.get((topic.topic_id, data.partition_index))
                 # A partition that has another leader by now has left `following`, or has another epoch.
                 if following is not None and self._is_current(following):
-                    await self._take(following, data)
+                    await self._work_on(following, self._take(following, data))
         await self._flush_all(asked.values())
 
     def _is_current(self, following: Following) -> bool:
         return self.following.get(following.key) is following and following.is_current
 
-    async def _give_up_lost(self, followings: list[Following]) -> None:
-        """Cut logs where a start has found records lost, before the leader takes their ends for what they hold."""
-        for each in followings:
-            try:
-                await self._logs.give_up_lost(each.partition, lambda each=each: self._is_current(each))
-            except KafkaError as error:
-                self._delay(each, error)
-            except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
-                self._fail(each, error)
+    async def _work_on(self, following: Following, work: Awaitable[None]) -> None:
+        """Wait for work on one partition. An error delays it, and the others are fetched all the same."""
+        try:
+            await work
+        except RecordError as error:
+            self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
+        except KafkaError as error:
+            self._delay(following, error)
+        except Exception as error:  # noqa: BLE001 - logged
+            self._fail(following, error)
 
     async def _take(self, following: Following, data: PartitionData) -> None:
         """Do what a response says of a partition."""
@@ -276,22 +281,15 @@ class Fetcher:
 
         partition = following.partition
         code = ErrorCode.of(data.error_code)
-        try:
-            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._find_start(following, is_current)
-            elif code:
-                self._delay(following, KafkaError(code, f"the leader answers {code.name}"))
-            elif data.diverging_epoch.epoch >= 0:
-                diverging = data.diverging_epoch
-                await self._logs.go_back(partition, diverging.epoch, diverging.end_offset, is_current)
-            else:
-                await self._append(following, data, is_current)
-        except RecordError as error:
-            self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
-        except KafkaError as error:
-            self._delay(following, error)
-        except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
-            self._fail(following, error)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._find_start(following, is_current)
+        elif code:
+            raise KafkaError(code, f"the leader answers {code.name}")
+        elif data.diverging_epoch.epoch >= 0:
+            diverging = data.diverging_epoch
+            await self._logs.go_back(partition, diverging.epoch, diverging.end_offset, is_current)
+        else:
+            await self._append(following, data, is_current)
 
     async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
         partition = following.partition
@@ -307,18 +305,13 @@ class Fetcher:
     async def _flush_all(self, asked: Iterable[Following]) -> None:
         """Fsync what was appended. The fsyncs of all partitions run beside each other."""
         waiting = [(each, each.unflushed) for each in asked if each.unflushed is not None]
-        await asyncio.gather(*(self._flush(each, data) for each, data in waiting))
+        await asyncio.gather(*(self._work_on(each, self._flush(each, data)) for each, data in waiting))
 
     async def _flush(self, following: Following, data: PartitionData) -> None:
-        try:
-            await self._logs.flush(following.partition)
-            following.unflushed = None
-            if self._is_current(following):
-                self._note_offsets(following, data)
-        except KafkaError as error:
-            self._delay(following, error)
-        except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
-            self._fail(following, error)
+        await self._logs.flush(following.partition)
+        following.unflushed = None
+        if self._is_current(following):
+            self._note_offsets(following, data)
 
     def _note_offsets(self, following: Following, data: PartitionData) -> None:
         """Take over the leader's high watermark and log start."""

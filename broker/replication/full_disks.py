@@ -33,7 +33,7 @@ class FullDisks:
 
     def __init__(self, disk: Disk, clock: Clock, timers: Timers, threads: DiskThreads) -> None:
         # Tells the controller that directories are full, or have room again; in a test nobody listens.
-        self.tell: Callable[[], object] = _nobody
+        self.tell: Callable[[], object] = lambda: None
         self._disk = disk
         self._clock = clock
         self._timers = timers
@@ -103,7 +103,3 @@ def _write(disk: Disk, home: LogDir) -> None:
         disk.fsync(file)
     finally:
         disk.unlink(path)
-
-
-def _nobody() -> None:
-    """Tell nobody."""

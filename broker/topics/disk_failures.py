@@ -30,7 +30,7 @@ class DiskFailures:
         self._online = online
         self._on_offline = on_offline
         # Called with the directory of a partition that a full disk has refused something; alone, a broker waits.
-        self.on_full: Callable[[LogDir], None] = _wait
+        self.on_full: Callable[[LogDir], None] = lambda _: None
 
     def partition_failed(self, partition: PartitionState, error: StorageError) -> None:
         """Take offline what an operation on a partition's files has shown to be broken."""
@@ -66,7 +66,3 @@ class DiskFailures:
         failure = self._dirs.of(partition.log).failure
         if failure is not None:
             partition.go_offline(StorageError(failure), log=False)
-
-
-def _wait(_: LogDir) -> None:
-    """Do nothing: clients try again."""

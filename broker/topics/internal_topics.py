@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..configs.broker_config import BrokerConfig
 from .lifecycle import Creation
@@ -37,13 +38,14 @@ class InternalTopics:
     def partition_count(self, name: str) -> int:
         """Return how many partitions the topic has or, if it does not exist yet, would be created with."""
         topic = self._topics.get(name)
-        return len(topic.partitions) if topic is not None else _partition_count(self._config, name)
+        return len(topic.partitions) if topic is not None else internal_topic(self._config, name).partitions
 
     def _creation(self, name: str) -> Creation:
         coming = self._topics.coming(name)
         if coming is not None:
             return coming
-        return self._topics.begin(name, _partition_count(self._config, name), _configs(self._config, name))
+        wanted = internal_topic(self._config, name)
+        return self._topics.begin(name, wanted.partitions, wanted.configs)
 
 
 def restore_cleanup_policies(metadata: Metadata) -> None:
@@ -65,17 +67,38 @@ def cleanup_policy(name: str) -> dict[str, str]:
     return {"cleanup.policy": "compact"}
 
 
-def _partition_count(config: BrokerConfig, name: str) -> int:
-    if name == TRANSACTIONS_TOPIC:
-        return config.transaction_state_log_num_partitions
-    if name == SHARE_STATE_TOPIC:
-        return config.share_coordinator_state_topic_num_partitions
-    return config.offsets_topic_num_partitions
+class InternalTopic(NamedTuple):
+    """How an internal topic is created."""
+
+    partitions: int
+    configs: dict[str, str]
+    # In a cluster.
+    replication_factor: int
+    min_isr: int | None
 
 
-def _configs(config: BrokerConfig, name: str) -> dict[str, str]:
+def internal_topic(config: BrokerConfig, name: str) -> InternalTopic:
+    """Return how the configs of a broker have the internal topic of that name created."""
     if name == TRANSACTIONS_TOPIC:
-        return {**cleanup_policy(name), "segment.bytes": str(config.transaction_state_log_segment_bytes)}
-    share_bytes, offsets_bytes = config.share_coordinator_state_topic_segment_bytes, config.offsets_topic_segment_bytes
-    segment_bytes = share_bytes if name == SHARE_STATE_TOPIC else offsets_bytes
-    return {**cleanup_policy(name), "compression.type": "producer", "segment.bytes": str(segment_bytes)}
+        configs = {"segment.bytes": str(config.transaction_state_log_segment_bytes)}
+        partitions, factor = (
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+        )
+        min_isr = config.transaction_state_log_min_isr
+    elif name == SHARE_STATE_TOPIC:
+        configs = _compressed_by_producers(config.share_coordinator_state_topic_segment_bytes)
+        partitions, factor = (
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+        )
+        min_isr = config.share_coordinator_state_topic_min_isr
+    else:
+        configs = _compressed_by_producers(config.offsets_topic_segment_bytes)
+        partitions, factor = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        min_isr = None
+    return InternalTopic(partitions, {**cleanup_policy(name), **configs}, factor, min_isr)
+
+
+def _compressed_by_producers(segment_bytes: int) -> dict[str, str]:
+    return {"compression.type": "producer", "segment.bytes": str(segment_bytes)}

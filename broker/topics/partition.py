@@ -102,7 +102,7 @@ class Partition(PartitionState):
 
     def configure(self, config: TopicConfig, producer_id_expiration_ms: int) -> None:
         """Go by these configs of the topic, and by one of the broker's, from the next append on."""
-        self.log.reconfigure(config.log_config(producer_id_expiration_ms))
+        self.log.config = config.log_config(producer_id_expiration_ms)
         self.max_message_bytes = config.max_message_bytes
         self.log_append_time = config.message_timestamp_type == "LogAppendTime"
         self.timestamp_after_max_ms = config.message_timestamp_after_max_ms

@@ -42,7 +42,7 @@ class PartitionFactory:
         self._failures = failures
         self._disk = disk
         # Called for each partition with a new directory.
-        self.on_new: Callable[[], object] = _nothing
+        self.on_new: Callable[[], object] = lambda: None
         # In a cluster: the high watermarks of the last run, and no partition is led before the controller says so.
         self.high_watermarks: Mapping[tuple[str, int], int] | None = None
 
@@ -120,7 +120,3 @@ class PartitionFactory:
 
     def _new(self, kind: type[Kind], record: TopicRecord, index: int, failure: StorageError | None = None) -> Kind:
         return kind(record.name, index, self._metadata.leader_epoch, self._surroundings, failure)
-
-
-def _nothing() -> None:
-    """Do nothing: nobody counts new partitions."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.deleted_directory import deleted_path
 from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.held_files import held_path
-from ...storage.leased_files import Extent, lease_path, link_files
+from ...storage.leased_files import Extent, link_files
 from ..clock import Clock, ids
 from ..threads import DiskThreads, Work
 from ..timers import Timers
@@ -82,7 +83,7 @@ class SegmentLeases:
         """
         self.check_room()
         number = ids().getrandbits(63)
-        target = lease_path(directory, f"lease{number:x}")
+        target = deleted_path(directory, f"lease{number:x}")
         lease = self._open(number, (target,), topic, self.max_life_ms)
         try:
             await self._threads.run(

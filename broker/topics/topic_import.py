@@ -13,9 +13,10 @@ from pathlib import Path
 from ...protocol.errors import KafkaError
 from ...protocol.primitives import ZERO_UUID
 from ...storage import checkpoints
+from ...storage.deleted_directory import remove_directory
 from ...storage.files import DISK, Disk
 from ...storage.integrity import segment_files
-from ...storage.partition_import import Imported, ImportRejected, finish, import_folder, topic_id_in
+from ...storage.partition_import import Imported, ImportRejected, finish, import_folder
 from ..log_dirs.partition_dirs import partition_of
 from .metadata_journal import TopicRecord
 from .offline_directory import OfflineDirectory
@@ -120,7 +121,7 @@ class Importer:
                     done(imported)
         except KafkaError:
             for _, _, imported in copies:
-                self._remove(imported.copy)
+                remove_directory(imported.copy, self._disk)
             raise
         self._take_in(plans, copies)
 
@@ -147,8 +148,11 @@ class Importer:
         for plan_, index, imported in copies:
             finish(imported, path / f"{plan_.name}-{index}", ids[plan_.name], self._disk)
         self._disk.fsync_dir(path)
-        for name, offset_of in ((checkpoints.RECOVERY_POINT, _end), (checkpoints.LOG_START, _start)):
-            new = {(plan_.name, index): offset_of(imported) for plan_, index, imported in copies}
+        for name, attribute in (
+            (checkpoints.RECOVERY_POINT, "end_offset"),
+            (checkpoints.LOG_START, "log_start_offset"),
+        ):
+            new = {(plan_.name, index): getattr(imported, attribute) for plan_, index, imported in copies}
             checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
         self._forget_cleaner_offsets(path / checkpoints.CLEANER_OFFSET, ids)
         metadata = self._metadata
@@ -162,20 +166,7 @@ class Importer:
 
     def _topic_id(self, plan: Plan) -> bytes:
         """Return the id that all folders agree on, if it is free; otherwise a new one."""
-        named = {topic_id_in(folder, self._disk) for folder in plan.folders.values()}
+        named = {checkpoints.read_partition_metadata(folder, self._disk) for folder in plan.folders.values()}
         topic_id = (named.pop() if len(named) == 1 else None) or ZERO_UUID
         taken = {ZERO_UUID, *(each.id for each in self._metadata.topics.values())}
         return topic_id if topic_id not in taken else new_topic_id()
-
-    def _remove(self, copy: Path) -> None:
-        for name in self._disk.sizes(copy):
-            self._disk.unlink(copy / name)
-        self._disk.rmdir(copy)
-
-
-def _end(imported: Imported) -> int:
-    return imported.end_offset
-
-
-def _start(imported: Imported) -> int:
-    return imported.log_start_offset

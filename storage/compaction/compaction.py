@@ -104,14 +104,10 @@ Pace = Callable[[int], None]
 PACE_BYTES = 256 * 1024
 
 
-def _no_pace(_: int) -> None:
-    """Do not throttle."""
-
-
 class Compaction:
     """One job; call `run` once. `end_offset` is then where the clean part of the log ends."""
 
-    def __init__(self, job: Job, pace: Pace = _no_pace, disk: Disk = DISK) -> None:
+    def __init__(self, job: Job, pace: Pace = lambda _: None, disk: Disk = DISK) -> None:
         self.stats = CleaningStats()
         self.end_offset = job.first_dirty_offset
         self._job = job

@@ -39,12 +39,12 @@ class IndexedSegment(SegmentFile):
         "_last",
         "_max_offset",
         "_max_timestamp",
-        "_sealed",
         "aborted",
         "created_ms",
         "damaged_index",
         "has_new_indexes",
         "is_resting",
+        "is_sealed",
         "next_offset",
     )
 
@@ -59,8 +59,8 @@ class IndexedSegment(SegmentFile):
         self.is_resting = False
         # Position and header of the last batch that was noted.
         self._last: tuple[int, BatchHeader] | None = None
-        # Whether the indexes on disk are complete.
-        self._sealed = False
+        # Whether the indexes are complete on disk, as those of all segments but the newest are.
+        self.is_sealed = False
         # None: not open. Invariant: open where batches are noted.
         self._indexes: SegmentIndexes | None = None
         self._max_timestamp = UNKNOWN
@@ -360,7 +360,7 @@ class IndexedSegment(SegmentFile):
             indexes.times.maybe_append(timestamp_ms, offset)
         indexes.write()
         self.aborted.trim()
-        self._sealed = True
+        self.is_sealed = True
 
     @property
     def last_base_offset(self) -> int:
@@ -439,7 +439,7 @@ class IndexedSegment(SegmentFile):
         self._first_timestamp = None
         self.next_offset = self.base_offset
         self._last = None
-        self._sealed = False
+        self.is_sealed = False
         return indexes
 
     def _read_first_timestamp(self) -> int | None:

@@ -7,11 +7,11 @@ Promise: after an append that raises, the file ends with the last whole batch, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from ..config import LogConfig
@@ -34,6 +34,13 @@ from .walk import MAX_INT32
 
 # The numbers in the names of files of retired segments. Those of an earlier process are gone: a start removes them.
 _RETIREMENTS = count(1)
+
+
+class SoundEnd(NamedTuple):
+    """A position in a segment's log file, and the offset there."""
+
+    position: int
+    offset: int
 
 
 class Segment(IndexedSegment):
@@ -67,7 +74,7 @@ class Segment(IndexedSegment):
         if indexes.is_write_due:
             # Before the batch, so that a failure leaves nothing half done.
             indexes.write()
-        self._sealed = False  # a roll that failed had sealed it
+        self.is_sealed = False  # a roll that failed had sealed it
         position = self.size
         file = self._file or self.file  # without a descriptor for it nothing is written, and nothing to be cut off
         try:
@@ -108,16 +115,11 @@ class Segment(IndexedSegment):
     # -- Durability --------------------------------------------------------------------------------
 
     @property
-    def is_sealed(self) -> bool:
-        """Whether the indexes are complete on disk, as those of all segments but the newest are."""
-        return self._sealed
-
-    @property
     def is_dirty(self) -> bool:
         """Whether sync() has something to do."""
         # Indexes that were never opened were not written to.
         has_dirty_index = (self._indexes is not None and self._indexes.is_dirty) or self.aborted.is_dirty
-        return self._synced < self.size or (self._sealed and has_dirty_index)
+        return self._synced < self.size or (self.is_sealed and has_dirty_index)
 
     def sync(self) -> None:
         """Force the log file to disk and, where the segment is sealed, the indexes.
@@ -131,7 +133,7 @@ class Segment(IndexedSegment):
             return
         self._disk.fsync(self.file)
         self._synced = size
-        if self._sealed:
+        if self.is_sealed:
             self.open_indexes().sync()
             self.aborted.sync()
 
@@ -144,7 +146,7 @@ class Segment(IndexedSegment):
         """
         self.next_offset = next_offset
         self._max_timestamp, self._max_offset = max_timestamp
-        self.is_resting = self._sealed = True
+        self.is_resting = self.is_sealed = True
 
     def resume(self, index_interval_bytes: int) -> None:
         """Prepare a resting segment for appends, as `scan_tail` does. Where this raises, the segment rests on.
@@ -168,7 +170,7 @@ class Segment(IndexedSegment):
             indexes = self._rebuild_indexes()
         self._max_timestamp, self._max_offset = indexes.times.last_entry()
         self._last = None
-        self._sealed = self.is_resting = False
+        self.is_sealed = self.is_resting = False
         self.next_offset = self.base_offset
         indexes.resume()
         for position, header in self.headers(indexes.entry_position):
@@ -177,7 +179,7 @@ class Segment(IndexedSegment):
 
     def read_cut(self, offset: int) -> None:
         """Read what `truncate_to` and `scan_tail` read for this offset. For a copy, in a thread. Raises DiskError."""
-        cut = find_cut(self, offset)
+        cut = self._find_cut(offset)
         end = SoundEnd(self.size, self.next_offset) if cut is None else cut
         indexes = self.open_indexes()
         self._is_time_of(indexes.times.last_entry() if cut is None else indexes.times.entry_below(end.offset))
@@ -189,7 +191,7 @@ class Segment(IndexedSegment):
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""
-        cut = find_cut(self, offset)
+        cut = self._find_cut(offset)
         if cut is not None:
             self.open_indexes().truncate_to(cut.offset)
             self.truncate(cut.position)
@@ -197,6 +199,29 @@ class Segment(IndexedSegment):
             self._first_timestamp = None
         self.aborted.truncate_to(offset)
         self.scan_tail(index_interval_bytes)
+
+    def _find_cut(self, offset: int) -> SoundEnd | None:
+        """Return where the batches begin that hold `offset` or later ones; None where there are none.
+
+        Damage that may hold `offset` goes with them.
+        """
+        try:
+            found = self.find(offset)
+        except CorruptBatch:
+            return self._end_before(lambda _, header: header.last_offset >= offset)
+        return None if found is None else SoundEnd(found[0], found[1].base_offset)
+
+    def offset_at(self, position: int) -> int:
+        """Return the offset behind the last sound batch before `position`. It reads every header up to there."""
+        return self._end_before(lambda start, _: start >= position).offset
+
+    def _end_before(self, is_behind: Callable[[int, BatchHeader], bool]) -> SoundEnd:
+        end = SoundEnd(0, self.base_offset)
+        for position, header in self.sound_headers():
+            if is_behind(position, header):
+                break
+            end = SoundEnd(position + header.size_bytes, header.next_offset)
+        return end
 
     # -- Copies for other threads ------------------------------------------------------------------
 
@@ -206,7 +231,7 @@ class Segment(IndexedSegment):
         # Of a segment that has retired the copy knows its own names: they are nobody else's.
         twin._origin, twin._affixes = self, self._affixes
         twin.cuts = self.cuts
-        twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
+        twin.next_offset, twin._last, twin.is_sealed = self.next_offset, self._last, self.is_sealed
         twin.is_resting = self.is_resting
         twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
         twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages
@@ -286,50 +311,3 @@ class Segment(IndexedSegment):
         self.release()
         for suffix in SEGMENT_SUFFIXES:
             self._disk.unlink(self.path(suffix))
-
-
-class SoundEnd(NamedTuple):
-    """A position in a segment's log file, and the offset there."""
-
-    position: int
-    offset: int
-
-
-class Batches(Protocol):
-    """What is needed of a segment."""
-
-    base_offset: int
-
-    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return the first batch that reaches `offset`. Raises CorruptBatch where damage may have held it."""
-        ...
-
-    def sound_headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield every sound batch."""
-        ...
-
-
-def find_cut(segment: Batches, offset: int) -> SoundEnd | None:
-    """Return where the batches begin that hold `offset` or later ones; None where there are none.
-
-    Damage that may hold `offset` goes with them.
-    """
-    try:
-        found = segment.find(offset)
-    except CorruptBatch:
-        return _end_before(segment, lambda _, header: header.last_offset >= offset)
-    return None if found is None else SoundEnd(found[0], found[1].base_offset)
-
-
-def offset_at(segment: Batches, position: int) -> int:
-    """Return the offset behind the last sound batch before `position`. It reads every header up to there."""
-    return _end_before(segment, lambda start, _: start >= position).offset
-
-
-def _end_before(segment: Batches, is_behind: Callable[[int, BatchHeader], bool]) -> SoundEnd:
-    end = SoundEnd(0, segment.base_offset)
-    for position, header in segment.sound_headers():
-        if is_behind(position, header):
-            break
-        end = SoundEnd(position + header.size_bytes, header.next_offset)
-    return end

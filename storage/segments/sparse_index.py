@@ -40,13 +40,13 @@ class SparseIndex:
         "_block_number",
         "_disk",
         "_file",
-        "_file_dirty",
         "_first_keys",
         "_last",
         "_pending",
         "_written",
         "base_offset",
         "check_name",
+        "is_dirty",
         "path",
     )  # fmt: skip
 
@@ -63,14 +63,15 @@ class SparseIndex:
         # The block that was searched last, and the first keys of all that were looked at: some 25 KiB a MiB of index.
         self._block, self._block_number = b"", -1
         self._first_keys: dict[int, int] = {}
-        self._file_dirty = False  # written to since the last fsync
+        # Whether sync() has something to do: the file was written to since the last fsync.
+        self.is_dirty = False
 
     @classmethod
     def create(cls, path: Path, base_offset: int, disk: Disk = DISK) -> Self:
         """Start an empty file."""
         disk.truncate(disk.open(path, create=True), 0)
         index = cls(path, base_offset, 0, disk)
-        index._file_dirty = True
+        index.is_dirty = True
         return index
 
     @classmethod
@@ -190,7 +191,7 @@ class SparseIndex:
             file = self._open()
             self._disk.truncate(file, count * self.ENTRY.size)
             self._written = count
-            self._file_dirty = True
+            self.is_dirty = True
         else:
             del self._pending[(count - self._written) * self.ENTRY.size :]
 
@@ -206,7 +207,7 @@ class SparseIndex:
             self._disk.write(self._open(), self._pending, self._written * self.ENTRY.size)
             self._written += len(self._pending) // self.ENTRY.size
             self._pending.clear()
-            self._file_dirty = True
+            self.is_dirty = True
 
     @property
     def wants_write(self) -> bool:
@@ -214,17 +215,12 @@ class SparseIndex:
 
     def sync(self) -> None:
         """Make durable what was written."""
-        if self._file_dirty:
+        if self.is_dirty:
             # Do not create the file: its segment may have been removed meanwhile, and the file must not come back.
             file = self._disk.open(self.path)
             # Before the fsync, because a write may overlap a flush in a thread.
-            self._file_dirty = False
+            self.is_dirty = False
             self._disk.fsync(file)
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether sync() has something to do."""
-        return self._file_dirty
 
     def release(self) -> None:
         """Close the file and drop the blocks; the next look-up opens it again."""

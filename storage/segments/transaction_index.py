@@ -62,7 +62,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
 class TransactionIndex:
     """The entries of one segment. Only the last one is kept in memory, and no file stays open."""
 
-    __slots__ = ("_count", "_disk", "_held", "_is_dirty", "_is_too_long", "_last", "check_name", "damage", "path")
+    __slots__ = ("_count", "_disk", "_held", "_is_too_long", "_last", "check_name", "damage", "is_dirty", "path")
 
     def __init__(self, path: Path, size_bytes: int = 0, disk: Disk = DISK) -> None:
         self.path = path
@@ -71,7 +71,8 @@ class TransactionIndex:
         self._disk = disk
         self._count = 0
         self._last: AbortedTransaction | None = None  # looked up when it is needed
-        self._is_dirty = False
+        # Whether sync() has something to do.
+        self.is_dirty = False
         self._is_too_long = False  # the file holds more than the entries: a failed append that could not be cut off
         # Why the file cannot be read; the entries are then held in memory, as the log tells them.
         self.damage: DamagedFile | None = None
@@ -91,17 +92,12 @@ class TransactionIndex:
         """How many bytes of the file are entries."""
         return self._count * ENTRY_BYTES
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether sync() has something to do."""
-        return self._is_dirty
-
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, entry: AbortedTransaction) -> None:
         """Write an entry. On a DiskError the number of entries stays."""
         self._disk.write(self._open(), _ENTRY.pack(_VERSION, *entry), self._count * ENTRY_BYTES)
-        self._is_dirty = True
+        self.is_dirty = True
         self._count += 1
         self._last = entry
 
@@ -121,7 +117,7 @@ class TransactionIndex:
         if self._is_too_long:
             self._disk.truncate(self._open(), self._count * ENTRY_BYTES)
             self._is_too_long = False
-            self._is_dirty = True
+            self.is_dirty = True
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose marker lies at `offset` or later."""
@@ -141,14 +137,14 @@ class TransactionIndex:
         self._disk.unlink(self.path)
         self._count = 0
         self._last = None
-        self._is_dirty = self._is_too_long = False
+        self.is_dirty = self._is_too_long = False
 
     def sync(self) -> None:
         """Make durable what was written. A flush in a thread may overlap an append."""
-        if self._is_dirty:
+        if self.is_dirty:
             # Do not create the file: its segment may have been removed meanwhile, and the file must not come back.
             file = self._disk.open(self.path)
-            self._is_dirty = False
+            self.is_dirty = False
             self._disk.fsync(file)
 
     # -- damage ------------------------------------------------------------------------------------

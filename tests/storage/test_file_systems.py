@@ -27,7 +27,7 @@ def in_memory() -> Iterator[Path]:
 def without_nowait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system such as macOS."""
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
-    monkeypatch.setattr(page_cache, "NOWAIT", None)
+    monkeypatch.setattr(system_calls, "NOWAIT", None)
 
 
 def written(directory: Path) -> File:

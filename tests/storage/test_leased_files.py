@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage import leased_files
-from odradek.storage.deleted_directory import remove_directory
+from odradek.storage.deleted_directory import deleted_path, remove_directory
 from odradek.storage.errors import CorruptBatch, DiskError, OffsetOutOfRange, StaleView
 from odradek.storage.files import DISK
-from odradek.storage.leased_files import Extent, find_extent, lease_path, link_files
+from odradek.storage.leased_files import Extent, find_extent, link_files
 from odradek.storage.log import Log
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.storage.test_log import filled, names, opened
@@ -84,7 +84,7 @@ def test_links_stay_when_the_log_drops_its_segments_and_when_its_directory_goes(
     log = filled(tmp_path / "t-0", 10, segment_bytes=200)
     extent = find(log, 0, 20)
     expected = held(extent)
-    target = lease_path(log.directory, "lease1")
+    target = deleted_path(log.directory, "lease1")
     link_files(extent.parts, target, DISK)
     log.advance_log_start(20)
     for segment in log.take_retired():
@@ -104,7 +104,7 @@ def test_a_name_that_has_gone_or_is_another_file_by_now_is_not_linked(tmp_path: 
     log = filled(tmp_path / "t-0", 10, segment_bytes=200)
     extent = find(log, 0, 20)
     first = extent.parts[0].file.path
-    target = lease_path(log.directory, "lease1")
+    target = deleted_path(log.directory, "lease1")
     first.rename(first.with_suffix(".deleted"))
     with pytest.raises(DiskError):
         link_files(extent.parts, target, DISK)
@@ -116,7 +116,7 @@ def test_a_name_that_has_gone_or_is_another_file_by_now_is_not_linked(tmp_path: 
 
 def test_a_long_name_is_cut_to_what_file_systems_take(tmp_path: Path) -> None:
     long = tmp_path / ("t" * 247 + "-0")
-    assert len(lease_path(long, "lease0123456789abcdef").name) == 255
+    assert len(deleted_path(long, "lease0123456789abcdef").name) == 255
 
 
 def test_an_extent_ends_early_where_there_are_too_many_aborted_transactions(

@@ -511,7 +511,7 @@ def test_a_log_that_is_reconfigured_goes_by_the_new_config_from_the_next_append_
     for offset in (0, 1):
         append(log, batch(offset, size=100))
     assert log.flush_delay_ms(0) != 0
-    log.reconfigure(LogConfig(segment_bytes=250, flush_messages=2))
+    log.config = LogConfig(segment_bytes=250, flush_messages=2)
     assert log.flush_delay_ms(0) == 0
     append(log, batch(2, size=100))
     assert sorted(each.name for each in tmp_path.glob("*.log"))[-1] == "00000000000000000002.log"

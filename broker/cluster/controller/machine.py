@@ -29,7 +29,7 @@ from ....zookeeper.operations import (
     write,
     write_all,
 )
-from ...clock import ids
+from ...topics.topic_names import new_topic_id
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -161,7 +161,7 @@ class ControllerMachine:
         """Take a topic into the cluster. One that an older broker made is given an id."""
         topic_id = assignment.topic_id
         if topic_id is None:
-            topic_id = ids().randbytes(16)
+            topic_id = new_topic_id()
             given = Assignment(topic_id, assignment.partitions)
             try:
                 yield from write(Put(topic_path(topic), encode_assignment(given), version))

@@ -18,7 +18,8 @@ from itertools import zip_longest
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....zookeeper.operations import Create, Put, Steps, check_size, create, read, write
-from ...clock import ids, jitter
+from ...clock import jitter
+from ...topics.topic_names import new_topic_id
 from ..znodes import (
     Assignment,
     Replicas,
@@ -72,7 +73,7 @@ def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only:
         placement = place(_racks(cluster), wanted.partitions, wanted.factor, start, shift)
     _check(cluster, placement, first=0)
     factor = len(placement[0])
-    topic_id = _new_topic_id()
+    topic_id = new_topic_id()
     assignment = Assignment(topic_id, {index: Replicas(to) for index, to in placement.items()})
     made = Create(topic_path(wanted.name), encode_assignment(assignment))
     check_size(made)
@@ -161,14 +162,6 @@ def _check(cluster: ClusterState, placement: Placement, first: int) -> None:
 
 def _racks(cluster: ClusterState) -> dict[int, str | None]:
     return {each.broker_id: each.rack for each in cluster.live.values() if each.broker_id not in cluster.shutting_down}
-
-
-def _new_topic_id() -> bytes:
-    """Return a random id that Kafka's tools can name: its text does not begin with '-'."""
-    while True:
-        topic_id = ids().randbytes(16)
-        if topic_id[0] >> 2 != 62:
-            return topic_id
 
 
 def _write_configs(topic: str, configs: Mapping[str, str]) -> Steps[None]:

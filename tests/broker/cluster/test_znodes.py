@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
-from odradek.broker.cluster.config_watch import read_changes, read_configs, write_config
+from odradek.broker.cluster.config_watch import read_configs, write_config
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
@@ -24,6 +24,7 @@ from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.controller.topic_changes import NewTopic, create_topic
 from odradek.broker.cluster.producer_ids import take_block
 from odradek.broker.cluster.registration import join_cluster, register, take_broker_id
+from odradek.broker.cluster.security_steps import read_notices
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
 from odradek.protocol.codec import encoder
 from odradek.testing.zookeeper import FakeZookeeper
@@ -124,7 +125,8 @@ def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read(
     zookeeper.make("/config/changes/config_change_0000000002", znodes.encode_config_change("topics", "good"))
     # Made by hand: no number that later notices follow.
     zookeeper.make("/config/changes/zzz", znodes.encode_config_change("topics", "other"))
-    assert run(zookeeper, read_changes("")) == [("config_change_0000000002", "topics", "good")]
+    changes = run(zookeeper, read_notices(znodes.CONFIG_CHANGE_PREFIX, "", znodes.decode_config_change))
+    assert changes == [("config_change_0000000002", ("topics", "good"))]
 
 
 BROKER = znodes.Registration(1, ("PLAINTEXT://h:1",), {"PLAINTEXT": "PLAINTEXT"})

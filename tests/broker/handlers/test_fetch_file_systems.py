@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.storage import page_cache
+from odradek.storage import system_calls
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import RuledDisk
 
@@ -54,5 +54,5 @@ async def test_a_system_that_cannot_tell_what_is_cached_serves_fetches(
 ) -> None:
     """Such as macOS: every read goes to a thread."""
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
-    monkeypatch.setattr(page_cache, "NOWAIT", None)
+    monkeypatch.setattr(system_calls, "NOWAIT", None)
     assert await fetch_all(config) >= BATCHES

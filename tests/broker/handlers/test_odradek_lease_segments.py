@@ -105,7 +105,7 @@ async def test_without_links_the_files_would_go(raw: Raw, broker: Broker, monkey
     """A planted bug: the broker hands out the log's own files. The test above finds it."""
     monkeypatch.setattr(segment_leases, "link_files", lambda parts, target, disk: None)
     partition = broker.services.topics.get("t").partitions[0]
-    monkeypatch.setattr(segment_leases, "lease_path", lambda directory, name: directory)
+    monkeypatch.setattr(segment_leases, "deleted_path", lambda directory, name: directory)
     leased = await lease(raw)
     assert values(leased) == EVERYTHING
     first = partition.log.segments[0].path(".log")

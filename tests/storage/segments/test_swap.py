@@ -135,7 +135,7 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
     disk = FaultyDisk()
     log = filled(tmp_path / "whole", disk)
     # One cleaned segment then replaces several.
-    log.reconfigure(LARGE)
+    log.config = LARGE
     before, sources = disk.steps, len(log.segments) - 1
     clean(log, disk=disk)
     assert (sources, len(log.segments)) == (3, 2)
@@ -144,7 +144,7 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
         directory = tmp_path / f"{at}-{seed}"
         disk = FaultyDisk()
         log = filled(directory, disk)
-        log.reconfigure(LARGE)
+        log.config = LARGE
         point, end = log.recovery_point, log.log_end_offset
         disk.stop_after(at)
         with pytest.raises(PowerCut):
@@ -163,7 +163,7 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
 def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, config: LogConfig) -> None:
     disk = FaultyDisk()
     log = filled(tmp_path / "whole", disk)
-    log.reconfigure(config)
+    log.config = config
     before = disk.steps
     clean(log, disk=disk)
     failed = 0
@@ -171,7 +171,7 @@ def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, co
         directory = tmp_path / f"{at}"
         disk = FaultyDisk()
         log = filled(directory, disk)
-        log.reconfigure(config)
+        log.config = config
         expected, point = state(log), log.recovery_point
         disk.nameless = range(disk.steps + at, disk.steps + at + 1)
         try:
