@@ -8,6 +8,7 @@ the log alone: appends and replays call `apply`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
@@ -23,6 +24,8 @@ WINDOW_BATCHES = 5
 PRODUCERS_MAX = 65_536
 # So many at once, so that a flood of new ids pays for the search for the oldest only once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
+# Transactions that have ended and may not be replicated yet. A replay meets more; their markers were long ago.
+_MOST_ENDED = 10_000
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
 MAX_INT32 = 2**31 - 1
@@ -146,6 +149,9 @@ class ProducerStates:
         self._producers: dict[int, Producer] = {}
         # Producer id -> first offset. Invariant: in the order of the offsets.
         self._open_transactions: dict[int, int] = {}
+        # (offset of the marker, first offset) of transactions that ended at or past the high watermark. Invariant: both
+        # ascend, because one that began later than the next one does not hold readers up.
+        self._ended: deque[tuple[int, int]] = deque(maxlen=_MOST_ENDED)
         # How many producers there may be before the longest silent ones are forgotten.
         self._room = PRODUCERS_MAX
 
@@ -257,7 +263,12 @@ class ProducerStates:
             producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
             producer.current_txn_first_offset = NONE
             producer.last_marker_ms = timestamp_ms
-            self._open_transactions.pop(producer_id, None)
+            first = self._open_transactions.pop(producer_id, None)
+            if first is not None:
+                ended = self._ended
+                while ended and ended[-1][1] > first:
+                    ended.pop()
+                ended.append((base_offset, first))
             return
         # The same as `add`, whose call would cost a tenth of the time.
         producer.last = base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta
@@ -269,9 +280,22 @@ class ProducerStates:
             producer.current_txn_first_offset = base_offset
             self._open_transactions[producer_id] = base_offset
 
-    def first_undecided_offset(self) -> int | None:
-        """Return the first offset of the oldest open transaction. The last stable offset cannot pass it."""
-        return next(iter(self._open_transactions.values()), None)
+    def replicated(self, high_watermark: int) -> None:
+        """Take down that every leader to come has what lies below the high watermark."""
+        ended = self._ended
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
+
+    def first_undecided_offset(self, high_watermark: int) -> int | None:
+        """Return the first offset of the oldest transaction that is open, or whose marker is not replicated yet.
+
+        The last stable offset cannot pass it: for a leader without the marker the transaction is open again.
+        """
+        self.replicated(high_watermark)
+        first = next(iter(self._open_transactions.values()), None)
+        if self._ended and (first is None or self._ended[0][1] < first):
+            return self._ended[0][1]
+        return first
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers silent for `expiration_ms` (producer.id.expiration.ms), unless a transaction is open."""

@@ -288,6 +288,8 @@ class Partition(PartitionState):
             raise
         replication, end_offset = self.replication, log.log_end_offset
         self.high_watermark = end_offset if replication is None else replication.appended(end_offset)
+        if marker is not None:
+            log.producers.replicated(self.high_watermark)
         self._purgatory.wake(self)
         flush_delay_ms = log.flush_delay_ms(now_ms)
         if flush_delay_ms is not None:

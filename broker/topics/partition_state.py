@@ -143,6 +143,7 @@ class PartitionState:
         self.log = log
         self.is_cold = log.is_resting
         self.high_watermark = log.log_end_offset
+        log.producers.replicated(self.high_watermark)
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
         self._from = _written(log)
@@ -173,6 +174,7 @@ class PartitionState:
         self.log = log
         self.is_cold = log.is_resting
         self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
+        log.producers.replicated(self.high_watermark)
         self.leader_epoch = NO_LEADER_EPOCH
         self._refuse_leading()
 
@@ -251,6 +253,7 @@ class PartitionState:
         """Move the high watermark, and wake the requests that wait for it. A follower's may also go back."""
         if high_watermark != self.high_watermark:
             self.high_watermark = high_watermark
+            self.log.producers.replicated(high_watermark)
             self._purgatory.wake(self)
 
     def note_log_start(self) -> None:
@@ -300,11 +303,11 @@ class PartitionState:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which a read_committed reader sees records: where the first open transaction begins.
+        """The offset up to which a read_committed reader sees records: where the first undecided transaction begins.
 
         It lies between the log's start and the high watermark.
         """
-        undecided = self.log.producers.first_undecided_offset()
+        undecided = self.log.producers.first_undecided_offset(self.high_watermark)
         if undecided is None:
             return self.high_watermark
         return max(min(undecided, self.high_watermark), self.log.log_start_offset)

@@ -24,7 +24,7 @@ def clean(
     disk: Disk = DISK,
 ) -> int:
     """Clean all that can be, or the first `groups`; return up to where the log is clean."""
-    undecided = log.producers.first_undecided_offset()
+    undecided = log.producers.first_undecided_offset(log.log_end_offset)
     stable = log.log_end_offset if undecided is None else undecided
     stable = stable if stable_offset is None else min(stable, stable_offset)
     found = cleanable(log, clean_up_to, stable, rules, now_ms)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 from pathlib import Path
+from random import Random
 from sys import getsizeof
 
 import pytest
@@ -20,6 +21,8 @@ from odradek.storage.producers import Duplicate, InvalidProducerEpoch, OutOfOrde
 
 MAX_INT32 = 2**31 - 1
 TRANSACTIONAL, CONTROL = 0x10, 0x20
+# A high watermark behind all.
+_END = 1_000
 
 
 def header(
@@ -125,12 +128,28 @@ def test_an_open_transaction_holds_the_first_undecided_offset_until_its_marker()
         header(0, offset=12, producer_id=8, attributes=TRANSACTIONAL),
         header(2, 2, offset=13, attributes=TRANSACTIONAL),
     )
-    assert states.first_undecided_offset() == 10
+    assert states.first_undecided_offset(_END) == 10
     states.apply(header(-1, offset=15, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=1)
-    assert states.first_undecided_offset() == 12
+    # A leader without the marker would have it open again.
+    assert [states.first_undecided_offset(end) for end in (14, 15, 16)] == [10, 10, 12]
     states.apply(header(-1, offset=16, producer_id=8, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=1)
-    assert states.first_undecided_offset() is None
+    assert [states.first_undecided_offset(end) for end in (16, 17)] == [12, None]
     assert states.check(header(4)) is None
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
+def test_what_is_undecided_is_the_first_of_all_whose_markers_are_not_replicated(
+    firsts: list[int], chance: Random
+) -> None:
+    states, begun = ProducerStates(), sorted(firsts)
+    for producer_id, first in enumerate(begun):
+        states.apply(header(0, offset=first, producer_id=producer_id, attributes=TRANSACTIONAL))
+    ended = list(enumerate(chance.sample(range(len(begun)), len(begun)), 100))
+    for offset, producer_id in ended:
+        states.apply(header(-1, offset=offset, producer_id=producer_id, attributes=TRANSACTIONAL | CONTROL))
+    for end in range(100, 100 + len(begun) + 1):
+        expected = min((begun[producer_id] for offset, producer_id in ended if offset >= end), default=None)
+        assert states.first_undecided_offset(end) == expected
 
 
 def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
@@ -170,7 +189,7 @@ def test_an_open_transaction_keeps_its_producer_however_many_there_are(closed: i
     states.apply(header(0, producer_id=99, offset=99, timestamp_ms=99))
     assert len(states) == left
     assert {n for n, _ in states.items()} >= {*range(32 - closed), 99}
-    assert states.first_undecided_offset() == 0
+    assert states.first_undecided_offset(_END) == 0
 
 
 def test_producers_that_were_seen_take_no_more_than_their_bound() -> None:
@@ -242,7 +261,7 @@ def test_a_snapshot_restores_the_state_of_all_producers(entries: list[tuple[int,
         )
     again = decode_snapshot(encode_snapshot(states), Path("x"))
     assert dict(again.items()) == dict(states.items())
-    assert again.first_undecided_offset() == states.first_undecided_offset()
+    assert again.first_undecided_offset(_END) == states.first_undecided_offset(_END)
     assert encode_snapshot(again) == encode_snapshot(states)
 
 

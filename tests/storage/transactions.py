@@ -91,7 +91,7 @@ def opened(directory: Path, config: LogConfig, *, clean: bool = True, point: int
 
 
 def stable_offset(log: Log) -> int:
-    undecided = log.producers.first_undecided_offset()
+    undecided = log.producers.first_undecided_offset(log.log_end_offset)
     return log.log_end_offset if undecided is None else undecided
 
 

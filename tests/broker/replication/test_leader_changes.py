@@ -188,6 +188,27 @@ async def test_a_new_leader_tells_the_last_stable_offset_below_a_transaction_tha
         assert (answer.error_code, answer.offset) == (0, offset)
 
 
+async def test_committed_records_are_shown_once_the_marker_is_replicated_so_that_their_end_never_falls(
+    cluster: HandCluster,
+) -> None:
+    await cluster.assign("t", leader=1)
+    for index in range(cluster.configs[1].transaction_state_log_num_partitions):
+        await cluster.assign("__transaction_state", index, leader=1)
+    async with await cluster.connect(1) as raw:
+        producer = Transactional(raw, "tx")
+        await producer.begin()
+        while (code := (await producer.send("t", b"1", b"2")).error_code) == ErrorCode.CONCURRENT_TRANSACTIONS:
+            await asyncio.sleep(0.01)
+        assert code == 0
+        await agree(cluster, 1, 2, 3)
+        # The followers know of another leader before the marker reaches them.
+        await cluster.assign("t", leader=2, to=(2, 3))
+        await producer.end(commit=True)
+        await until(lambda: cluster.partition(1).log.log_end_offset == 3)
+    assert (await end_offset(cluster, 1, 5, READ_COMMITTED)).offset == 0
+    assert (await end_offset(cluster, 2, 5, READ_COMMITTED)).offset == 0
+
+
 async def end_offset(
     cluster: HandCluster, node: int, version: int, isolation_level: int = READ_UNCOMMITTED, timestamp: int = LATEST
 ) -> Any:

@@ -367,7 +367,7 @@ class History:
     # -- Comparing
 
     def check(self) -> None:
-        undecided = self.log.producers.first_undecided_offset()
+        undecided = self.log.producers.first_undecided_offset(self.log.log_end_offset)
         assert (self.log.log_end_offset if undecided is None else undecided) == self.stable_offset
         for offset in {self.start, self.chance.randint(self.start, self.log.log_end_offset)}:
             found = self.read_from(offset)

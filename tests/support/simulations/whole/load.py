@@ -161,7 +161,8 @@ class EndWatcher(Load):
                 for place, end in (await consumer.end_offsets(places)).items():
                     before = self._highest.get(place, 0)
                     if end < before:
-                        self.history.seen.append(f"{place}: its end for {self._isolation} fell from {before} to {end}")
+                        fell = f"its end for {self._isolation} fell from {before} to {end}"
+                        self.history.seen.append(f"{place}: {fell} before {self.world.now_s:.3f} s")
                     self._highest[place] = end
                 self.history.counts["ends"] += 1
                 await asyncio.sleep(self.chance.expovariate(self.rate))
