@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from ...client import EARLIEST, LATEST, Admin, TopicPartition
 from ...client.core.descriptions import GroupListing
-from ...web.exchange import HttpError
+from ...client.core.record_json import utc_text
 from ..journal import Change
 from ..reading.group_offsets import offsets_of, set_offsets
-from ..reading.places import led_places, offsets
+from ..reading.places import chosen_places, led_places, offsets
 from ..reading.times import time_ms
 from ..rendering import link, number
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, required, whole_number
 
+_MAX_OFFSET = (1 << 63) - 1
 _TARGETS = ("earliest", "latest", "offset", "time", "shift by")
 
 
@@ -63,11 +63,7 @@ async def _places(admin: Admin, topic: str, now: Mapping[TopicPartition, int]) -
     name, _, numbers = topic.partition(":")
     if name not in topics:
         raise InvalidForm(f"there is no topic {name!r}")
-    try:
-        chosen = {int(each) for each in numbers.split(",")} if numbers else None
-    except ValueError:
-        raise InvalidForm("topic is TOPIC, or TOPIC:N,... for some of its partitions") from None
-    return [each for each in led_places([topics[name]]) if chosen is None or each.partition in chosen]
+    return chosen_places(topics[name], numbers)
 
 
 async def _wanted(
@@ -82,10 +78,7 @@ async def _wanted(
     if target == "latest":
         return {each: ends[each] for each in places}
     if target == "time":
-        try:
-            found = await offsets(admin, dict.fromkeys(places, time_ms(value)))
-        except HttpError as error:
-            raise InvalidForm(error.message) from None
+        found = await offsets(admin, dict.fromkeys(places, time_ms(value)))
         return {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in places}
     try:
         given = int(value)
@@ -101,8 +94,8 @@ def _target(target: str, value: str) -> list[str]:
     if target in ("earliest", "latest"):
         return [f"--to-{target}"]
     if target == "time":
-        # On the command line a time without a zone is local.
-        return ["--to-datetime", datetime.fromtimestamp(time_ms(value) / 1000, UTC).isoformat()]
+        # On the command line a time without a zone is local. One beyond the year 9999 is a number.
+        return ["--to-datetime", str(utc_text(time_ms(value)))]
     return ["--shift-by" if target == "shift by" else "--to-offset", value]
 
 
@@ -119,19 +112,20 @@ async def _delete(visit: Visit, fields: Fields) -> Change:
 
 
 async def _abort(visit: Visit, fields: Fields) -> Change:
-    topic, partition, begin = required(fields, "topic"), whole_number(fields, "partition"), fields["start-offset"]
-    if partition is None or not begin.isdecimal():
+    topic, partition = required(fields, "topic"), whole_number(fields, "partition")
+    begin = whole_number(fields, "start-offset", high=_MAX_OFFSET)
+    if partition is None or begin is None:
         raise InvalidForm("name the partition, and the offset where the transaction begins")
     admin = await visit.admin()
     place = TopicPartition(topic, partition)
     active = (await admin.describe_producers(place))[place]
-    hanging = next((each for each in active if each.began_at == int(begin)), None)
+    hanging = next((each for each in active if each.began_at == begin), None)
     if hanging is None:
         raise InvalidForm(f"no open transaction begins there in {topic}, partition {partition}")
     where = f"{topic}:{partition}"
     return Change(
         f"Abort the transaction in {where}",
-        ["transactions", "abort", "--topic", where, "--start-offset", begin, "--yes"],
+        ["transactions", "abort", "--topic", where, "--start-offset", str(begin), "--yes"],
         lambda: admin.abort_transaction(place, hanging),
         [(f"producer {hanging.producer_id}", f"open since offset {begin}", "aborted")],
         "Its coordinator is not asked: abort only a transaction that nobody will end.",

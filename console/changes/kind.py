@@ -10,8 +10,11 @@ from ..journal import Change
 from ..visit import Visit, number_in
 
 
-class InvalidForm(Exception):
+class InvalidForm(HttpError):
     """Fields that make no change; the text says which, and why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of change. `prepare` returns the change that fields make. Raises InvalidForm, KafkaError."""
+    """A kind of change. `prepare` returns the change that fields make. Raises HttpError, KafkaError."""
 
     title: str
     section: str
@@ -48,12 +51,9 @@ def required(fields: Fields, name: str) -> str:
     return fields[name]
 
 
-def whole_number(fields: Fields, name: str, low: int = 0) -> int | None:
-    """Return a number, None for an empty field. Raises InvalidForm."""
-    try:
-        return number_in(fields, name, None, low, (1 << 31) - 1)
-    except HttpError as error:
-        raise InvalidForm(error.message) from None
+def whole_number(fields: Fields, name: str, low: int = 0, high: int = (1 << 31) - 1) -> int | None:
+    """Return a number, None for an empty field. Raises HttpError."""
+    return number_in(fields, name, None, low, high)
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -171,6 +171,10 @@ class ClusterLogin:
             if (known := self._users.get(key)) is not None:
                 return known
             cluster = await self._logged_in(name, password)
+        if (known := self._users.get(key)) is not None:
+            # Another request of this user has logged in meanwhile.
+            await cluster.stop()
+            return known
         user = self._users[key] = _User(cluster, _now_s())
         if len(self._users) > MAX_USERS:
             _, oldest = self._users.popitem(last=False)

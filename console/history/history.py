@@ -215,5 +215,9 @@ def _content(path: Path) -> bytes:
 
 def _replace(path: Path, value: dict[str, object]) -> None:
     written = path.with_name(path.name + ".new")
-    written.write_bytes(_pack(value))
+    with written.open("wb") as file:
+        file.write(_pack(value))
+        file.flush()
+        # Before it has its name: after a power cut a file without its bytes would keep the console from its start.
+        os.fsync(file.fileno())
     os.replace(written, path)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ...client import Admin, TopicPartition
 from ...client.core.metadata import TopicInfo
+from ...web.exchange import HttpError
 
 
 def led_places(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
@@ -13,6 +14,17 @@ def led_places(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
     return [
         TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions if each.leader >= 0
     ]
+
+
+def chosen_places(topic: TopicInfo, numbers: str) -> list[TopicPartition]:
+    """Return the partitions `0,3` of a topic that have a leader; all of them for an empty text. Raises HttpError."""
+    try:
+        chosen = {int(each) for each in numbers.split(",")} if numbers.strip() else None
+    except ValueError:
+        raise HttpError(400, "partition is a number, or several with commas") from None
+    if chosen is not None and not chosen <= {each.partition for each in topic.partitions}:
+        raise HttpError(400, f"{topic.name} has partitions from 0 to {len(topic.partitions) - 1}")
+    return [each for each in led_places([topic]) if chosen is None or each.partition in chosen]
 
 
 async def offsets(

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ...client import Consumer
 from ...client.record import ConsumerRecord, TopicPartition
@@ -35,6 +35,7 @@ _POLL_MS = 250
 _OVERHEAD_BYTES = 300
 _FULL = f"{MAX_HELD_BYTES >> 20} MiB were found"
 
+T = TypeVar("T")
 Wanted = Callable[[ConsumerRecord], bool]
 # Gets ready what is needed to look at records.
 Prepare = Callable[[Iterable[ConsumerRecord]], Awaitable[None]]
@@ -250,14 +251,15 @@ async def stream(consumer: Consumer, search: Search) -> AsyncGenerator[list[Cons
 
 async def chosen(records: list[ConsumerRecord], wanted: Wanted | None) -> list[ConsumerRecord]:
     """Return the wanted ones of some records, and let others have their turns meanwhile."""
-    if wanted is None:
-        return records
+    return records if wanted is None else [record async for record in in_turns(records) if wanted(record)]
+
+
+async def in_turns(items: Iterable[T]) -> AsyncGenerator[T]:
+    """Yield items, and let others have their turns where what is done with them takes long."""
     clock = asyncio.get_running_loop().time
-    found, turn_ends_s = list[ConsumerRecord](), clock() + _TURN_S
-    for record in records:
-        if wanted(record):
-            found.append(record)
+    turn_ends_s = clock() + _TURN_S
+    for each in items:
+        yield each
         if clock() > turn_ends_s:
             await asyncio.sleep(0)
             turn_ends_s = clock() + _TURN_S
-    return found

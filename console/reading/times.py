@@ -13,6 +13,7 @@ def time_ms(text: str) -> int:
         if text.strip().isdecimal():
             return min(int(text), (1 << 63) - 1)
         moment = datetime.fromisoformat(text.strip())
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        # An earlier time would be a negative number, and those stand for the ends of a log.
+        return max(round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000), 0)
     except (ValueError, OverflowError):
         raise HttpError(400, "time is ISO 8601 such as 2026-11-21T08:00, or milliseconds since 1970") from None

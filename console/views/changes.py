@@ -10,7 +10,7 @@ from ...client import KafkaError
 from ...client.core.clock import wall_clock_ms
 from ...web.exchange import HttpError, Response
 from ..changes import access, groups, records, topics
-from ..changes.kind import InvalidForm, Kind
+from ..changes.kind import Kind
 from ..journal import Change
 from ..visit import Visit
 
@@ -29,7 +29,7 @@ async def form(visit: Visit) -> Response:
     if posted:
         try:
             change = await kind.prepare(visit, fields)
-        except (InvalidForm, KafkaError) as error:
+        except (HttpError, KafkaError) as error:
             problem = str(error)
     status = 400 if problem else 200
     if change is not None and visit.form.get("step") == "apply":

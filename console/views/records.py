@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
 from ..reading.decoding import FORMS, Decoded, SchemaDecoder, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
-from ..reading.places import led_places, offsets
-from ..reading.search import SEARCHER, Page, Prepare, Search, Wanted, find, stream
+from ..reading.places import chosen_places, offsets
+from ..reading.search import SEARCHER, Page, Prepare, Search, Wanted, find, in_turns, stream
 from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
@@ -38,7 +38,7 @@ class Asked:
     """What a visit wants to see: which records, and in which form."""
 
     topic: TopicInfo
-    places: tuple[TopicPartition, ...]
+    places: Sequence[TopicPartition]
     predicate: Predicate | None
     key: str
     key_form: str
@@ -67,7 +67,7 @@ async def asked(visit: Visit) -> Asked:
     topic = await topic_named(visit, visit.names[0])
     return Asked(
         topic,
-        _places(topic, visit.text("partition")),
+        chosen_places(topic, visit.text("partition")),
         read_filter(visit.text("filter")),
         visit.text("key"),
         visit.choice("keyas", FORMS),
@@ -83,19 +83,6 @@ def decoder_of(visit: Visit) -> SchemaDecoder | None:
 
 def prepare_of(visit: Visit) -> Prepare | None:
     return None if visit.house.schemas is None else visit.house.schemas.prepare
-
-
-def _places(topic: TopicInfo, text: str) -> tuple[TopicPartition, ...]:
-    led = led_places([topic])
-    if not text.strip():
-        return tuple(led)
-    try:
-        numbers = {int(each) for each in text.split(",")}
-    except ValueError:
-        raise HttpError(400, "partition is a number, or several with commas") from None
-    if not numbers <= {each.partition for each in topic.partitions}:
-        raise HttpError(400, f"{topic.name} has partitions from 0 to {len(topic.partitions) - 1}")
-    return tuple(each for each in led if each.partition in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +115,12 @@ def _cut(decoded: Decoded, chars: int) -> Decoded:
     return decoded if len(decoded.text) <= chars else decoded._replace(text=decoded.text[:chars] + "…", value=None)
 
 
+async def rows_of(records: Iterable[ConsumerRecord], wanted: Asked) -> list[Row]:
+    """Return records as `row_of` does, and let others have their turns meanwhile: large ones take long."""
+    forms = wanted.key_form, wanted.value_form, wanted.by_schema
+    return [row_of(each, *forms) async for each in in_turns(records)]
+
+
 async def found(visit: Visit) -> Response:
     """Show the records that the query asks for, and where to go on."""
     count = visit.number("n", 50, low=1, high=MAX_RECORDS) or 50
@@ -141,7 +134,7 @@ async def found(visit: Visit) -> Response:
     async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
         page = await find(consumer, search)
     shown = reversed(page.records) if search.backward else page.records
-    rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.by_schema) for each in shown]
+    rows = await rows_of(shown, wanted)
     return _page(visit, wanted.topic, page, rows, count)
 
 
@@ -262,7 +255,7 @@ async def _lines(visit: Visit, wanted: Asked, search: Search) -> AsyncGenerator[
     try:
         async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
             async for records in stream(consumer, search):
-                yield b"".join(map(json_line, records))
+                yield b"".join([json_line(each) async for each in in_turns(records)])
     except (KafkaError, HttpError) as error:
         # The status is sent: a connection that breaks is how a browser learns that the file is not whole.
         _log.warning("an export of %s ended before its end: %s", wanted.topic.name, error.message)

@@ -14,7 +14,7 @@ from ..reading.places import offsets
 from ..reading.tail import MAX_WAITING, Tick, ticks
 from ..rendering import link, visible
 from ..visit import Visit
-from .records import ISOLATIONS, Asked, asked, prepare_of, row_of
+from .records import ISOLATIONS, Asked, asked, prepare_of, rows_of
 from .topics import topic_named
 
 # A comment says that the stream lives, after so many ticks without a record.
@@ -71,13 +71,13 @@ async def _records(visit: Visit, wanted: Asked, consumer: Consumer) -> AsyncGene
     async for tick in ticks(consumer, wanted.wanted, prepare_of(visit)):
         quiet = 0 if tick.came else quiet + 1
         # An empty piece is not sent: it only finds out whether the browser is still there.
-        yield b": quiet\n\n" if quiet % _QUIET_TICKS == _QUIET_TICKS - 1 else _events(visit, wanted, tick)
+        yield b": quiet\n\n" if quiet % _QUIET_TICKS == _QUIET_TICKS - 1 else await _events(visit, wanted, tick)
 
 
-def _events(visit: Visit, wanted: Asked, tick: Tick) -> bytes:
+async def _events(visit: Visit, wanted: Asked, tick: Tick) -> bytes:
     found = b""
     if tick.records:
-        rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.by_schema) for each in tick.records]
+        rows = await rows_of(tick.records, wanted)
         found += _event("records", str(visit.house.templates.macro("parts.html", "record_rows", rows)))
     if tick.left_out:
         found += _event("left-out", str(tick.left_out))

@@ -147,6 +147,23 @@ async def restore(admin: Admin, broker: Broker) -> None:
     await admin.alter_group_offsets("g", {T0: OffsetAndMetadata(1)})
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "status", "said"),
+    [
+        ("reset-offsets", {"to": "time", "value": str((1 << 63) - 1)}, 200, f"--to-datetime {(1 << 63) - 1} "),
+        ("reset-offsets", {"to": "time", "value": "1969-12-31T23:59:59.999Z"}, 200, "partition 0 1 0"),
+        ("reset-offsets", {"topic": "t:7"}, 400, "t has partitions from 0 to 0"),
+        ("reset-offsets", {"topic": "t:x"}, 400, "partition is a number"),
+        ("abort-transaction", {"topic": "t", "partition": "0", "start-offset": "9" * 5000}, 400, "is a whole number"),
+    ],
+)
+async def test_no_field_is_a_fault_of_the_console(
+    browser: Browser, kind: str, fields: dict[str, str], status: int, said: str
+) -> None:
+    page = await browser.send(f"/change/{kind}", **{"group": "g", "to": "earliest", **fields})
+    assert page.status == status and said in page.visible
+
+
 async def test_every_kind_has_a_line_that_the_command_line_understands(browser: Browser) -> None:
     """Of those whose broker has no authorizer here, the words are looked at alone."""
     assert set(CHANGES) <= set(KINDS)

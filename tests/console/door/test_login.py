@@ -50,6 +50,14 @@ async def test_who_is_logged_in_does_not_wait_for_who_logs_in(opened: asyncio.Ev
     await login.stop()
 
 
+async def test_requests_of_a_user_who_logs_in_share_one_client(opened: asyncio.Event) -> None:
+    opened.set()
+    login = ClusterLogin(OPTIONS)
+    (_, one), (_, other) = await asyncio.gather(login.enter(request("ann")), login.enter(request("ann")))
+    assert one is other
+    await login.stop()
+
+
 async def test_a_page_of_a_user_who_had_to_go_opens_no_client_again(
     opened: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

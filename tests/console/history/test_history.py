@@ -78,6 +78,14 @@ async def test_no_other_file_is_read_as_a_history(kind: str, tmp_path: Path, mon
         tracemalloc.stop()
 
 
+async def test_the_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "h", list[bool]()
+    monkeypatch.setattr(history_module.os, "fsync", lambda _: seen.append(path.exists()))
+    history = History(Cluster(ClusterOptions("127.0.0.1:1")), path)
+    await history._write()  # pyright: ignore[reportPrivateUsage]
+    assert seen == [False] and read(path, 0).as_value() == history.series.as_value()
+
+
 async def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps, may_end, replace = list[str](), Event(), history_module._replace  # pyright: ignore[reportPrivateUsage]
 

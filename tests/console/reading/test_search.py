@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from odradek.client.core.metadata import TopicInfo
 from odradek.console.reading import search as module
 from odradek.console.reading.search import SEARCHER, Page, Search, chosen, find, stream
+from odradek.console.views.records import Asked, rows_of
 
 COUNT = 300
 
@@ -133,6 +135,17 @@ async def test_others_have_their_turns_while_a_filter_looks_at_records(monkeypat
         turns += 1
     assert turns >= 100 and seen == list(range(100))
     assert [each.offset for each in await looking] == list(range(0, 100, 2))
+
+
+async def test_others_have_their_turns_while_a_page_is_made_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TURN_S", -1.0)
+    asked = Asked(TopicInfo("t", bytes(16), ()), (), None, "", "auto", "auto", "", None)
+    made = asyncio.create_task(rows_of([ConsumerRecord("t", 0, 0, 0, 0, None, b"", ())] * 100, asked))
+    turns = 0
+    while not made.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 100 == len(await made)
 
 
 @pytest.mark.parametrize("backward", [False, True])
