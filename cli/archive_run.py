@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +26,7 @@ from .errors import CliError
 from .notices import Progress
 from .output import Rows, row_options
 from .schema_options import registry_client, registry_options
-from .values import OneOf, WholeNumber, parse_value
+from .values import OneOf, WholeNumber, parse_search_time_ms, parse_value
 
 if TYPE_CHECKING:
     from ..client.archive.run import Archiver, Round
@@ -201,9 +200,6 @@ def _on_sigterm(stop: Callable[..., None]) -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-# -- Looking
-
-
 # -- Options
 
 
@@ -216,16 +212,15 @@ def _bytes(text: str) -> int:
 
 def _start(text: str) -> dict[str, int]:
     """Return the options of an archiver that say where it begins."""
-
     if text.isascii() and text.isdigit():
         return {"start": int(text)}
     if text in ("earliest", "latest"):
         return {"start": EARLIEST if text == "earliest" else LATEST}
-    try:
-        return {"start_ms": round(datetime.fromisoformat(text.removeprefix("@")).timestamp() * 1000)}
-    except ValueError:
+    start_ms = parse_search_time_ms(text.removeprefix("@"))
+    if start_ms is None:
         why = f"--from takes earliest, latest, an offset or a time as 2026-11-21T08:00:00+01:00, not {text!r}"
-        raise click.UsageError(why) from None
+        raise click.UsageError(why)
+    return {"start_ms": start_ms}
 
 
 def _values(

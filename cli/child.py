@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .errors import CliError
+from .private_file import write_private
 from .profile_file import FILE_VARIABLE
 
 log = logging.getLogger("odradek.broker")
@@ -98,14 +99,13 @@ class Child:
 def secure_options(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Return the options and client configs of a child of a broker of `--secure`: its certificate and its user."""
     from ..broker.configs.properties import load
-    from .secure_start import write_text_private
 
     configs = {name: value for name, value in load(folder / "client.properties").items() if name != "bootstrap.servers"}
     found = _LOGIN.search(configs.get("sasl.jaas.config", ""))
     if found is None:
         raise CliError(f"{folder / 'client.properties'} has no user and password for what runs beside the broker")
     login = folder / "registry.login"
-    write_text_private(login, f"{found[1]}:{found[2]}\n")
+    write_private(login, f"{found[1]}:{found[2]}\n")
     return ["--tls-cert", str(folder / "broker.pem"), "--login-file", str(login)], configs
 
 

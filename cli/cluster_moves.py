@@ -227,8 +227,9 @@ async def throttled(admin: Admin, moves: Moves, rate: int) -> AsyncGenerator[Non
     for broker in sorted(brokers & alive):
         wanted[ConfigResource.broker(broker)] = {_rate(side): str(rate) for side in _SIDES}
     earlier = await _own_values(admin, wanted)
-    await _set(admin, {each: _merged(configs, earlier[each]) for each, configs in wanted.items()})
     try:
+        # Some resources may have theirs although others have failed.
+        await _set(admin, {each: _merged(configs, earlier[each]) for each, configs in wanted.items()})
         yield
     finally:
         await _set(admin, earlier)

@@ -9,7 +9,6 @@ equal, and copies the offsets of partitions that nobody reads.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +20,7 @@ from .names import GROUP, partition_option, partitions_of
 from .offset_range import known_ones
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
-from .values import AnyWholeNumber, OneOf, WholeNumber
+from .values import AnyWholeNumber, OneOf, WholeNumber, parse_search_time_ms
 
 if TYPE_CHECKING:
     from ..client import Admin, OffsetAndMetadata, SimpleConsumer, TopicPartition
@@ -39,7 +38,7 @@ _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 @click.option(
     "--to-datetime",
     metavar="TIME",
-    help="To the first record at or after an ISO 8601 time; local time if it has no zone.",
+    help="To the first record at or after a time: ISO 8601, local if it has no zone, or milliseconds.",
 )
 @click.option("--shift-by", type=AnyWholeNumber(), metavar="N", help="N records forward, or back if negative.")
 @click.option("--execute", is_flag=True, help="Set the offsets; otherwise only print them.")
@@ -60,7 +59,9 @@ def reset_offsets(group: str, topics: tuple[str, ...], execute: bool, **targets:
         raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
     target, value = chosen[0], targets[chosen[0]]
     if target == "to_datetime":
-        value = _timestamp_ms(value)
+        value = parse_search_time_ms(text := value)
+        if value is None:
+            raise click.UsageError(f"--to-datetime is a time like 2026-11-21T08:00:00+01:00, not {text!r}")
     print_rows(_COLUMNS, with_admin(lambda admin: _reset(admin, group, topics, target, value, execute)))
     if not execute:
         click.echo("odradek: a dry run, nothing has changed; --execute does it", err=True)
@@ -112,13 +113,6 @@ async def _plan(
         values = (group, each.topic, each.partition, old, new, start, end, end - new)
         plan[each] = dict(zip(_COLUMNS, values, strict=True))
     return plan
-
-
-def _timestamp_ms(text: str) -> int:
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise click.UsageError(f"--to-datetime is a time like 2026-11-21T08:00:00+01:00, not {text!r}") from None
 
 
 _MIGRATION = ("group", "topic", "partition", "zookeeper", "kafka", "state")

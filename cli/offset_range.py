@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from .errors import CliError
-from .values import INT64
+from .values import INT64, parse_search_time_ms
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -67,18 +66,12 @@ def _parsed(text: str) -> OffsetRange:
     if text.startswith("-") and text[1:].isascii() and text[1:].isdigit():
         return OffsetRange("tail", int(text[1:]))
     if text.startswith("@"):
-        return OffsetRange("time", _time_ms(text[1:]))
+        time_ms = parse_search_time_ms(text[1:])
+        if time_ms is None:
+            example = "@2026-11-21T08:00:00+01:00 or @1763708400000"
+            raise click.UsageError(f"--offset {example}, not {text!r}")
+        return OffsetRange("time", time_ms)
     raise click.UsageError(f"--offset is {FORMS}, not {text!r}")
-
-
-def _time_ms(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        example = "@2026-11-21T08:00:00+01:00 or @1763708400000"
-        raise click.UsageError(f"--offset {example}, not {'@' + text!r}") from None
 
 
 def known_ones(

@@ -19,10 +19,10 @@ from .errors import CliError
 from .names import TOPIC
 from .notices import connection_notice, login_notice
 from .output import print_rows
-from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks, parse_time_ms
+from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks
 from .schema_options import SchemaFormats, schema_options
 from .session import client_options, run, with_advice
-from .values import OneOf, WholeNumber, parse_pair, unescape
+from .values import OneOf, WholeNumber, parse_pair, parse_time_ms, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

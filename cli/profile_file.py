@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .errors import CliError
+from .private_file import write_private
 
 FILE_VARIABLE = "ODRADEK_CONFIG"
 ADDRESS_CONFIG = "bootstrap.servers"
@@ -71,13 +72,9 @@ class Profiles:
         for name, profile in sorted(self.by_name.items()):
             lines.append(f"\n[profiles.{name if _BARE.fullmatch(name) else _quoted(name)}]\n")
             lines += [f"{_quoted(key)} = {_quoted(value)}\n" for key, value in sorted(profile.configs.items())]
-        new = self.path.with_name(f"{self.path.name}.new-{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # It may hold secrets one day, and is nobody else's business now.
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write("".join(lines).lstrip("\n"))
-            new.replace(self.path)
+            write_private(self.path, "".join(lines).lstrip("\n"))
         except OSError as error:
             raise CliError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
@@ -142,5 +139,4 @@ def _text(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-
     return json.dumps(text).replace("\x7f", "\\u007f")

@@ -135,7 +135,7 @@ def _check_name(name: str) -> None:
 
 def _rows(quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> list[tuple[Any, ...]]:
     return [
-        (entity.user, entity.client_id, entity.ip, name, int(value) if value == int(value) else value)
+        (entity.user, entity.client_id, entity.ip, name, int(value) if value.is_integer() else value)
         for entity, values in quotas.items()
         for name, value in sorted(values.items())
     ]

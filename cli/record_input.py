@@ -16,15 +16,13 @@ from binascii import Error as Base64Error
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from .errors import CliError
+from .values import parse_time_ms
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _LAST_TIMESTAMP_MS = (1 << 63) - 1
 _KNOWN = frozenset(("topic", "partition", "offset", "timestamp", "key", "value", "headers"))
 
@@ -168,17 +166,6 @@ def _partition(found: Any) -> int | None:
     if found is None or (isinstance(found, int) and not isinstance(found, bool) and found >= 0):
         return found
     raise BadLine("has a partition that is no number")
-
-
-def parse_time_ms(text: str) -> int | None:
-    """Return an ISO 8601 time (local if it has no zone) or a number of milliseconds since 1970; None for others."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    return (moment - _EPOCH) // _MILLISECOND
 
 
 _READ_BYTES = 256 * 1024

@@ -14,7 +14,6 @@ alone. Promise: a later start keeps the authority and the user.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import secrets
 import socket
@@ -29,6 +28,7 @@ from ..broker.configs.security_table import AUTHORIZERS
 from ..storage.backup_places import SECURE_SUFFIX
 from ..web.origin import is_loopback
 from .errors import CliError
+from .private_file import write_private
 
 USER = "admin"
 MECHANISM = "SCRAM-SHA-512"
@@ -162,9 +162,9 @@ def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:
         "sasl.username": USER,
         "sasl.password": password,
     }
-    write_private(folder / "librdkafka.properties", librdkafka)
-    # The last one, because its presence says that all is there.
-    write_private(configs, java)
+    # The one that says by its presence that all is there comes last.
+    for path, lines in ((folder / "librdkafka.properties", librdkafka), (configs, java)):
+        write_private(path, "".join(f"{name}={value}\n" for name, value in lines.items()))
 
 
 def note_port(folder: Path, address: str) -> None:
@@ -174,25 +174,11 @@ def note_port(folder: Path, address: str) -> None:
         try:
             old = path.read_text()
             new = re.sub(r"^(bootstrap\.servers=.*:)\d+$", rf"\g<1>{port}", old, flags=re.MULTILINE)
-            write_text_private(path, new)
-        except OSError as error:
-            _log.warning("%s does not tell clients the port %s: %s", path, port, error.strerror)
+            write_private(path, new)
+        except (OSError, CliError) as error:
+            _log.warning("%s does not tell clients the port %s: %s", path, port, error)
 
 
 def folder_of(texts: Mapping[str, str]) -> Path:
     """Return where the files of a secure broker are."""
     return Path(f"{_data_dir(texts)}{SECURE_SUFFIX}")
-
-
-def write_private(path: Path, lines: Mapping[str, object]) -> None:
-    """Write a properties file that only its owner can read, whole or not at all."""
-    write_text_private(path, "".join(f"{name}={value}\n" for name, value in lines.items()))
-
-
-def write_text_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    temporary = path.with_suffix(".new")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(fd, "w") as file:
-        file.write(text)
-    temporary.rename(path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,26 @@ def _units(name: str) -> dict[str, int]:
     if "bytes" in name.split(".") or name.endswith((".buffer.size", "_byte_rate")) or name in _SIZES_OF_PRODUCERS:
         return _SIZES | _BINARY_SIZES
     return {}
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time_ms(text: str) -> int | None:
+    """Return an ISO 8601 time (local if it has no zone) or a number of milliseconds since 1970; None for others."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_search_time_ms(text: str) -> int | None:
+    """Return such a time to look for records from it on. One before 1970 is 0: lower numbers stand for ends of logs."""
+    found = parse_time_ms(text)
+    return None if found is None else max(found, 0)
 
 
 _ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.|$)", re.DOTALL)

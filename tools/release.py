@@ -3,8 +3,7 @@
 Makes the sdist and a wheel of this machine's Python (`cibuildwheel` makes those of the others, with what pyproject.toml
 says), checks their metadata, and installs them into an empty environment of each Python that is here, with pip and with
 uv. There it runs the first minute of the README. Then it builds the image, or runs the image's steps in a folder where
-no daemon builds it, and runs the same minute there. Needs what the extra `release` brings. Addresses in pyproject.toml
-that are placeholders are named: the workflow `release` does not publish them.
+no daemon builds it, and runs the same minute there. Needs what the extra `release` brings.
 """
 
 from __future__ import annotations

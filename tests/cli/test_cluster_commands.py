@@ -145,6 +145,15 @@ async def test_a_throttle_adds_to_what_was_set_and_puts_it_back() -> None:
     assert {each: configs for each, configs in admin.own.items() if configs} == before
 
 
+async def test_a_throttle_that_was_set_in_part_is_taken_back() -> None:
+    admin = FakeAdmin()
+    admin.fails_behind = 1
+    with pytest.raises(KafkaError, match="broker 2 does not answer"):
+        async with throttled(cast("Admin", admin), {TopicPartition("t", 0): ([1], [2])}, 1000):
+            raise AssertionError("nothing moves")
+    assert not any(admin.own.values())
+
+
 async def test_a_throttle_of_very_many_replicas_lists_all_of_the_topic() -> None:
     admin, topic = FakeAdmin(), ConfigResource.topic("t")
     moves = {TopicPartition("t", each): ([1, 2, 3], [2, 3, 4]) for each in range(2000)}
@@ -158,6 +167,8 @@ class FakeAdmin:
 
     def __init__(self) -> None:
         self.own: dict[ConfigResource, dict[str, str]] = {}
+        # After how many resources the next change of configs fails.
+        self.fails_behind: int | None = None
 
     async def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, (Node(1, "h", 1, None), Node(2, "h", 2, None)))
@@ -170,7 +181,10 @@ class FakeAdmin:
         return {resource: {name: entry(resource, name) for name in names} for resource in resources}
 
     async def alter_configs(self, changes: Any) -> None:
-        for resource, some in changes.items():
+        fails_behind, self.fails_behind = self.fails_behind, None
+        for number, (resource, some) in enumerate(changes.items()):
+            if number == fails_behind:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "broker 2 does not answer")
             own = self.own.setdefault(resource, {})
             for each in some:
                 own.pop(each.name, None)

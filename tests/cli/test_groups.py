@@ -59,6 +59,12 @@ def test_every_way_to_say_where_to(broker: str, numbers: str) -> None:
     assert reset(broker, "fresh", "--topic", "numbers:0", "--to-datetime", "2031-01-01T01:00+01:00") == {
         "numbers-0": [25, 100]
     }
+    assert reset(broker, "fresh", "--topic", "numbers:0", "--to-datetime", "1969-12-31T23:59:59.999Z") == {
+        "numbers-0": [25, 0]
+    }
+    assert reset(broker, "fresh", "--topic", "numbers:0", "--to-datetime", "253402300800000") == {
+        "numbers-0": [25, 100]
+    }
     assert lags(broker, "fresh") == [75, 0]
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.cli.record_format import line_format
-from odradek.cli.record_input import BadLine, InputRecord, LineForm, from_json, parse_time_ms
+from odradek.cli.record_input import BadLine, InputRecord, LineForm, from_json
+from odradek.cli.values import parse_search_time_ms, parse_time_ms
 from odradek.client import ConsumerRecord
 
 BYTES = st.none() | st.binary(max_size=30) | st.text(max_size=10).map(str.encode)
@@ -72,7 +73,9 @@ def test_any_line_is_a_record_or_an_error(line: bytes) -> None:
 def test_times_are_iso_or_milliseconds() -> None:
     assert parse_time_ms("1970-01-01T00:00:01.5+00:00") == 1500
     assert parse_time_ms("77") == 77
-    assert parse_time_ms("yesterday") is None
+    assert parse_time_ms("yesterday") is parse_search_time_ms("yesterday") is None
+    # Negative numbers stand for the ends of a log.
+    assert (parse_time_ms("1969-12-31T23:59:59.999Z"), parse_search_time_ms("1969-12-31T23:59:59.999Z")) == (-1, 0)
 
 
 def test_forms_of_lines() -> None:
