@@ -256,17 +256,17 @@ class ConfigTable:
     if not TYPE_CHECKING:  # checkers make the initialiser from the fields
 
         def __init__(self, **values: Any) -> None:
-            named = {each.name: each for each in fields(self)}
-            for name, each in named.items():
-                # The other defaults stand on the class.
-                if each.default_factory is not MISSING:
-                    values.setdefault(name, each.default_factory())
-                elif each.default is MISSING and name not in values:
-                    raise TypeError(f"{type(self).__name__}() needs {name}")
-            for name in values:
-                if name not in named:
-                    raise TypeError(f"{type(self).__name__}() does not know {name}")
-            vars(self).update(values)
+            for each in fields(self):
+                if each.name in values:
+                    vars(self)[each.name] = values.pop(each.name)
+                elif each.default_factory is not MISSING:
+                    vars(self)[each.name] = each.default_factory()
+                elif each.default is not MISSING:
+                    vars(self)[each.name] = each.default
+                else:
+                    raise TypeError(f"{type(self).__name__}() needs {each.name}")
+            if values:
+                raise TypeError(f"{type(self).__name__}() does not know {', '.join(values)}")
             self.__post_init__()
 
     def __post_init__(self) -> None:

@@ -76,6 +76,8 @@ class _Served(NamedTuple):
     max_values: int
     # A request of more bytes is looked at before it is decoded.
     free_bytes: int
+    # And one of more than these is cut into portions.
+    whole_bytes: int
 
 
 class Dispatcher:
@@ -112,7 +114,7 @@ class Dispatcher:
             raise _undecodable(data, error) from error
         served = self._served.get(which) or self._prepare(*which, data)
         # Each look into a named tuple costs half a percent of a small request.
-        decode, handle, encode, route, counts, max_values, free_bytes = served
+        decode, handle, encode, _, counts, max_values, free_bytes, whole_bytes = served
         number = counts.requests
         counts.requests = number + 1
         # Zero: this request is not timed.
@@ -130,7 +132,7 @@ class Dispatcher:
         context = self._new_context(key, version, correlation_id, client_id or "", connection, size)
         if end != size or self._logs_requests:
             _log_request(context, data, end)
-        if size > route.large_bytes and route.is_cut:
+        if size > whole_bytes:
             return self._handle_large(context, served, request)
         try:
             response = handle(context, request)
@@ -258,13 +260,14 @@ class Dispatcher:
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
             encode = _encoder(route.key, version)
-            served = self._served[key, version] = _Served(
-                decode, handle, encode, route, counts, route.decoded_at_once, _free_bytes(route, version)
-            )
+            free, whole = _free_bytes(route, version), route.large_bytes if route.is_cut else MAX_FRAME_BYTES
+            served = _Served(decode, handle, encode, route, counts, route.decoded_at_once, free, whole)
+            self._served[key, version] = served
             return served
         if route.key is ApiKey.API_VERSIONS:
             # It gets a response all the same, in the oldest version.
-            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts, 0, MAX_VALUES_BYTES)
+            encode, most = _encoder(route.key, 0), MAX_VALUES_BYTES
+            return _Served(_skip_body, handle, encode, route, counts, 0, most, most)
         which = f"versions {route.versions[0]} to {route.versions[-1]} are"
         raise CloseConnection(f"{_name(key, version)} is not served, {which} (client id {_client_id(data)!r})")
 

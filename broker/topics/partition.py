@@ -145,7 +145,7 @@ class Partition(PartitionState):
         header = read_batch(records, self.max_message_bytes, self.topic)
         if version < FIRST_WITH_ZSTD:
             check_compression(header)
-        if batch.is_boastful(header):
+        if header.attributes & batch.CODEC_MASK and batch.is_boastful(header):  # most batches need no call
             raise LargeBatch(ErrorCode.UNKNOWN_SERVER_ERROR, "a thread must count the records of this batch")
         return self._append_produced(records, header, version, verify)
 
@@ -292,9 +292,9 @@ class Partition(PartitionState):
             log.producers.replicated(self.high_watermark)
         self._purgatory.wake(self)
         flush_delay_ms = log.flush_delay_ms(now_ms)
+        must_flush = flush_delay_ms == 0 and self.must_flush
         if flush_delay_ms is not None:
             self._schedule_flush(self, flush_delay_ms)
-        must_flush = end_offset - log.recovery_point >= log.config.flush_messages
         return Appended(base_offset, log_append_time_ms, log.log_start_offset, must_flush)
 
     @property
