@@ -285,6 +285,7 @@ class Membership(ABC):
         )
         self.state = MemberState.UNJOINED
         self._polls.asked.clear()
+        self._assignee.hold(self._assignee.partitions())  # others may have them before the answer comes
         await self._leave_group("max.poll.interval.ms is over")
         await self._assignee.lose()
 
