@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import time
 from base64 import b64encode
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar, cast
 from urllib.parse import SplitResult, quote, unquote, urlsplit
+from weakref import WeakSet
 
 from ..core.serialization import SchemaMissing
 from ..errors import InvalidOption, SchemaRegistryRefused, SchemaRegistryUnavailable
@@ -133,6 +135,7 @@ class SchemaRegistry:
         self._thread = ThreadPoolExecutor(1, "schema-registry")
         # The registry for callers that may not wait.
         self.at_once: SchemaRegistry = _OnlyKept(self)
+        _clients.add(self)
 
     def __getstate__(self) -> tuple[HttpDoor, float]:
         return self._door, self._latest_ttl_s
@@ -271,6 +274,19 @@ class SchemaRegistry:
 
 # As in the registry.
 MAX_REFERENCES = 100
+
+
+_clients: WeakSet[SchemaRegistry] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Begin anew: the threads, and who would release the locks, are in the parent process."""
+    for each in list(_clients):
+        each._begin()  # pyright: ignore[reportPrivateUsage]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _OnlyKept(SchemaRegistry):

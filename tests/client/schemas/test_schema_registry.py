@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import signal
 import ssl
 from contextlib import suppress
 from http.client import HTTPConnection
@@ -214,3 +216,18 @@ def test_a_password_is_not_shown() -> None:
 def test_options_are_checked_when_the_client_is_made(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         SchemaRegistry(**options)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_a_forked_process_asks_by_a_thread_of_its_own(registry: Registry) -> None:
+    client = SchemaRegistry(registry.url)
+
+    def work() -> int:
+        client.register("s", Schema('"int"'))
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(0 if client.latest("s").version == client.at_once.latest("s").version == 1 else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert await asyncio.to_thread(work) == 0
