@@ -1,6 +1,6 @@
 """The producer's task: sends due batches to the leaders of their partitions and handles the responses.
 
-Each pass groups the due batches by leader: one batch per partition in a request of at most `max_request_size` bytes,
+Each pass sends a request to one leader: one due batch per partition, at most `max_request_size` bytes in all,
 and at most `max_in_flight_requests_per_connection` requests in flight to a broker. Requests to a broker leave in the
 order in which they were drained, because sequences depend on it. The next pass comes when a linger or pause ends, or in
 the next turn of the event loop after `wake()`: nothing polls. Passes and responses are callbacks and not tasks, because
@@ -173,22 +173,23 @@ class Sender:
     # -- Send
 
     def _send_due(self) -> float | None:
-        """Send the batches that are due. Return the milliseconds until the next pass, None: not before a `wake`."""
-        while True:
-            now_ms = self._clock()
-            self._accumulator.expire(now_ms)
-            error = None if self.transactions is None else self.transactions.discard_error()
-            if error is not None:  # what is queued for a transaction that will not be committed
-                self._accumulator.fail_unsent(error)
-            # A batch lingers only while a request is under way: a lone record need not wait for neighbours.
-            ready, next_ms = self._accumulator.due(now_ms, linger=any(self._in_flight.values()))
-            sent = False
-            for node_id, queues in self._sendable_by_leader(ready).items():
-                sent = self._send_request(node_id, queues) or sent
-            if not sent:
-                # Due batches that cannot go wait for metadata, a connection or a response, each of which wakes the
-                # task. Only their expiry needs a pass by time.
-                return min(next_ms or _EXPIRY_CHECK_MS, _EXPIRY_CHECK_MS) if ready or next_ms is not None else None
+        """Send one request. Return the milliseconds until the next pass, None: not before a `wake`.
+
+        One a turn of the loop: to compress the batches of several takes too long.
+        """
+        now_ms = self._clock()
+        self._accumulator.expire(now_ms)
+        error = None if self.transactions is None else self.transactions.discard_error()
+        if error is not None:  # what is queued for a transaction that will not be committed
+            self._accumulator.fail_unsent(error)
+        # A batch lingers only while a request is under way: a lone record need not wait for neighbours.
+        ready, next_ms = self._accumulator.due(now_ms, linger=any(self._in_flight.values()))
+        if any(self._send_request(*each) for each in self._sendable_by_leader(ready).items()):
+            self.wake()
+            return None
+        # Due batches that cannot go wait for metadata, a connection or a response, each of which wakes the task. Only
+        # their expiry needs a pass by time.
+        return min(next_ms or _EXPIRY_CHECK_MS, _EXPIRY_CHECK_MS) if ready or next_ms is not None else None
 
     def _sendable_by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
         """Return the queues that can be sent by leader; look for the leader or producer id of the others."""

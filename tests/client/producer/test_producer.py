@@ -6,12 +6,20 @@ import asyncio
 import random
 import sys
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, pairwise
 from types import FrameType
 from typing import Any
 
 import pytest
-from odradek.client import BulkMetadata, KafkaError, Producer, RecordMetadata, TopicPartition
+from odradek.client import (
+    BatchDescription,
+    BulkMetadata,
+    KafkaError,
+    Producer,
+    ProducerListener,
+    RecordMetadata,
+    TopicPartition,
+)
 from odradek.client.core.randomness import drawn_from
 from odradek.client.errors import (
     BufferFull,
@@ -496,3 +504,35 @@ async def test_a_record_that_is_sent_takes_few_calls() -> None:
     assert calls.count("send") == 10
     last = calls[len(calls) - calls[::-1].index("send") - 1 :]  # the first one also starts a batch
     assert len(last) <= 12, last
+
+
+async def test_a_turn_of_the_loop_encodes_and_sends_one_request() -> None:
+    """Compressing what waits for several requests would hold the loop for a quarter of a second."""
+    listener, beats = Counting(), list[int]()
+
+    async def beat() -> None:
+        while True:
+            beats.append(listener.sent_batches)
+            await asyncio.sleep(0)
+
+    async with FakeCluster({"t": 20}, nodes=2) as cluster:
+        options: dict[str, Any] = {"linger_ms": 60_000, "batch_size": 1_000, "max_request_size": 4_000}
+        async with Producer(cluster.address, listeners=[listener], **options) as producer:
+            await producer.send_and_wait("t", b"first", partition=0)
+            await producer.send_and_wait("t", b"first", partition=1)
+            for number in range(20):
+                producer.send_nowait("t", bytes(900), partition=number)
+            beating = asyncio.create_task(beat())
+            await producer.flush()
+            beating.cancel()
+    assert listener.sent_batches == 22
+    assert max(after - before for before, after in pairwise(beats)) == 4
+
+
+class Counting(ProducerListener):
+    """Counts the batches that were sent."""
+
+    sent_batches = 0
+
+    def sent(self, batch: BatchDescription, node_id: int) -> None:
+        self.sent_batches += 1
