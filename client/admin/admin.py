@@ -24,7 +24,7 @@ from ..core.lifetime import Lifetime, StartedClient
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped, KafkaError
-from . import acls, brokers, configs, group_states, groups, health, share_queue, topics, transactions, users
+from . import acls, brokers, configs, group_states, groups, health, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,7 +128,7 @@ class Admin(StartedClient):
     list_share_group_offsets = _call(group_states.list_share_group_offsets)
     alter_share_group_offsets = _call(group_states.alter_share_group_offsets)
     delete_share_group_offsets = _call(group_states.delete_share_group_offsets)
-    describe_share_queue = _call(share_queue.describe_share_queue)
+    describe_share_queue = _call(group_states.describe_share_queue)
 
     list_transactions = _call(transactions.list_transactions)
     describe_transactions = _call(transactions.describe_transactions)

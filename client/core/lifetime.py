@@ -145,7 +145,10 @@ class StartedClient(KnowsOtherNames):
     _lifetime: Lifetime
 
     async def start(self) -> None:
-        """Connect. Raises ConnectionLost, which is NoBrokerReachable if no bootstrap server responds."""
+        """Reach the cluster; joining a group continues in the background.
+
+        Raises ConnectionLost, which is NoBrokerReachable if no bootstrap server responds.
+        """
         await self._lifetime.start(self._start)
 
     async def stop(self) -> None:

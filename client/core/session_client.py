@@ -50,13 +50,6 @@ class SessionClient(StartedClient, Generic[S]):
         self._stop_timeout_ms = request_timeout_ms
         self._lifetime = Lifetime(kind)
 
-    async def start(self) -> None:
-        """Reach the cluster; joining a group continues in the background.
-
-        Raises NoBrokerReachable if no bootstrap server responds.
-        """
-        await self._lifetime.start(self._start)
-
     async def _start(self) -> None:
         self._session = session = await self._open()
         self._stopped = False

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +69,6 @@ _DDL = {
     pa.timestamp("us"): "TIMESTAMP_NTZ",
 }
 _MAX_DIGITS = 38
-_ABSENT_IN_TABLES = ("uuid", "time-millis", "time-micros", "duration")
 # Which of two numbers takes both.
 _WIDER = (({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64()))
 # What is deeper is no column of Avro's, and one of text by JSON Schema. Spark and DuckDB recurse over types, and
@@ -126,13 +126,18 @@ class TableAvro(Avro):
 
     _FAR_TIMES = False
 
+    # The logical types that values do not have.
+    _WITHOUT: tuple[str, ...] = ("uuid", "time-millis", "time-micros", "duration")
+
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        """Return a writer's schema without the logical types that tables do not have."""
-        return self.once(("writer", schema), lambda: parsed_schema(registry, schema, _plain))
+        """Return a writer's schema without those logical types."""
+        change = partial(_mapped, without=self._WITHOUT, is_nullable=False)
+        return self.once(("writer", schema), lambda: parsed_schema(registry, schema, change))
 
     def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        """Return the own schema, whose fields may all be missing."""
-        return self.once(("reader", schema), lambda: parsed_schema(registry, schema, _nullable))
+        """Return the own schema, whose fields may all be missing: one without a default is null then."""
+        change = partial(_mapped, without=self._WITHOUT, is_nullable=True)
+        return self.once(("reader", schema), lambda: parsed_schema(registry, schema, change))
 
     def pair(self, schema_id: int) -> tuple[Any, Any]:
         """Return the schema with an id, parsed, and the own one that its values are read as: None if it is the same.
@@ -155,11 +160,7 @@ class TableAvro(Avro):
 class ArrowAvro(TableAvro):
     """The same with numbers for dates and times, as Arrow has them: Python has no year 10000."""
 
-    def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        return self.once(("raw writer", schema), lambda: parsed_schema(registry, schema, _raw))
-
-    def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
-        return self.once(("raw reader", schema), lambda: parsed_schema(registry, schema, _raw_nullable))
+    _WITHOUT = (*TableAvro._WITHOUT, *_LOGICAL)
 
     @property
     def type(self) -> Any:
@@ -167,25 +168,9 @@ class ArrowAvro(TableAvro):
         return TableAvro(self.registry, self._schema).type
 
 
-def _plain(kind: Any) -> Any:
-    """Return a schema, in JSON, without the logical types that tables do not have."""
-    return _mapped(kind, _ABSENT_IN_TABLES, is_nullable=False)
+def _mapped(kind: Any, *, without: tuple[str, ...], is_nullable: bool) -> Any:
+    """Return a schema, in JSON, without some logical types."""
 
-
-def _nullable(kind: Any) -> Any:
-    """Return the same of a schema that also reads records without a field that has no default: as null."""
-    return _mapped(kind, _ABSENT_IN_TABLES, is_nullable=True)
-
-
-def _raw(kind: Any) -> Any:
-    return _mapped(kind, (*_ABSENT_IN_TABLES, *_LOGICAL), is_nullable=False)
-
-
-def _raw_nullable(kind: Any) -> Any:
-    return _mapped(kind, (*_ABSENT_IN_TABLES, *_LOGICAL), is_nullable=True)
-
-
-def _mapped(kind: Any, without: tuple[str, ...], *, is_nullable: bool) -> Any:
     def change(made: dict[str, Any]) -> dict[str, Any]:
         if is_nullable and isinstance(made.get("fields"), list):
             made["fields"] = list(map(_nullable_field, made["fields"]))

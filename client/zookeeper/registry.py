@@ -209,14 +209,17 @@ def share(view: View, consumer: str) -> dict[TopicPartition, int]:
     shared: dict[TopicPartition, int] = {}
     # Step 1: for each topic T that Ci subscribes to
     for topic, streams in view.consumers[consumer].topics_of(sorted(view.topics)).items():
-        partitions = partitions_of(view, topic)  # step 2
+        partitions = list(view.topics[topic])  # step 2: let PT be all partitions of topic T
         group = streams_of(view, topic)  # step 3
         sort_partitions(partitions, view, topic)  # step 4
-        sort_streams(group)  # step 5
+        group.sort()  # step 5: sort CG
+        # Step 6: let N be size(PT)/size(CG). The rest goes to the first streams, one each.
+        n, extra = divmod(len(partitions), len(group))
         for number in range(streams):
             i = group.index(stream_name(consumer, number))
-            n, extra = parts(partitions, group)  # step 6
-            for partition in part(partitions, i, n, extra):  # step 7
+            begin = i * n + min(i, extra)
+            # Step 7: assign partitions i*N to (i+1)*N - 1 to stream i
+            for partition in partitions[begin : begin + n + (i < extra)]:
                 shared[TopicPartition(topic, partition)] = number
     return shared
 
@@ -224,11 +227,6 @@ def share(view: View, consumer: str) -> dict[TopicPartition, int]:
 def stream_name(consumer: str, number: int) -> str:
     """Return the name by which a stream owns partitions."""
     return f"{consumer}-{number}"
-
-
-def partitions_of(view: View, topic: str) -> list[int]:
-    """Step 2: let PT be all partitions of topic T."""
-    return list(view.topics[topic])
 
 
 def streams_of(view: View, topic: str) -> list[str]:
@@ -254,19 +252,3 @@ def home(replicas: Iterable[int], brokers: Collection[int]) -> int:
     """
     every = list(replicas)
     return next((each for each in every if each in brokers), every[0] if every else -1)
-
-
-def sort_streams(group: list[str]) -> None:
-    """Step 5: sort CG."""
-    group.sort()
-
-
-def parts(partitions: Collection[int], group: Collection[str]) -> tuple[int, int]:
-    """Step 6: let N be size(PT)/size(CG), and return it with the rest: so many get one partition more."""
-    return divmod(len(partitions), len(group))
-
-
-def part(partitions: list[int], i: int, n: int, extra: int) -> list[int]:
-    """Step 7: assign partitions i*N to (i+1)*N - 1 to stream i. The first `extra` streams have one more."""
-    begin = i * n + min(i, extra)
-    return partitions[begin : begin + n + (i < extra)]

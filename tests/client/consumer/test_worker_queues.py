@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 from odradek.client import ConsumerRecord
-from odradek.client.consumer import worker_queues, workers
+from odradek.client.consumer import workers
 from odradek.tests.client.consumer.test_workers import consumer_for, write
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
@@ -21,7 +21,7 @@ async def calls_of_workers(count: int, concurrency: int, by_key: bool) -> int:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal calls
-        calls += event in ("call", "c_call") and frame.f_code.co_filename in (workers.__file__, worker_queues.__file__)
+        calls += event in ("call", "c_call") and frame.f_code.co_filename == workers.__file__
 
     async def handler(_: ConsumerRecord) -> None:
         nonlocal done

@@ -17,8 +17,7 @@ from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer
 from odradek.client.consumer.poller import Poller
 from odradek.client.consumer.polls import InFlight, Polls
 from odradek.client.consumer.positions import Positions
-from odradek.client.consumer.worker_queues import MAX_QUEUED
-from odradek.client.consumer.workers import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
+from odradek.client.consumer.workers import ERROR_HEADER, MAX_QUEUED, OFFSET_HEADER, DeadLetterTopic
 from odradek.client.errors import (
     ClientStopped,
     ConcurrentPoll,
