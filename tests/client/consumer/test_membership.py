@@ -14,7 +14,6 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
-from odradek.protocol.messages.sync_group import SyncGroupResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
@@ -100,55 +99,6 @@ async def test_what_a_heartbeat_is_told_leads_to_a_new_generation(code: ErrorCod
         await until(consumer, lambda: bool(consumer.assignment()))
         assert (cluster.group.member_id == member) is same_member
         await heartbeats_go_on(cluster, consumer)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ],
-)
-async def test_refused_joins_and_syncs_that_may_pass_are_tried_again(code: ErrorCode) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
-        cluster.on(ApiKey.SYNC_GROUP, answer(SyncGroupResponse(error_code=code)))
-        async with member_of(cluster) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            await heartbeats_go_on(cluster, consumer)
-
-
-@pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.OFFSET_FETCH])
-async def test_a_connection_that_breaks_on_the_way_in_is_made_again(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(key, drop, drop)
-        async with member_of(cluster) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            await heartbeats_go_on(cluster, consumer)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.INVALID_SESSION_TIMEOUT,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-    ],
-)
-async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
-        async with member_of(cluster) as consumer:
-            with pytest.raises(KafkaError, match="joining of group 'g'") as caught:
-                await consumer.getmany(timeout_ms=5_000)
-            assert caught.value.code is code
-            with pytest.raises(KafkaError):
-                await consumer.getmany()
 
 
 async def test_a_membership_that_has_ended_hears_of_no_metadata_any_more() -> None:
