@@ -140,11 +140,14 @@ def key_of(number: int) -> AnyKey:
 
 
 @cache
-def message(key: AnyKey, kind: Literal["request", "response"]) -> type[Message]:
-    """Return the class of an API's requests or responses: (ApiKey.HEARTBEAT, "request") -> HeartbeatRequest."""
-    module = import_module(f".messages.{key.name.lower()}", __package__)
-    name = "".join(word.capitalize() for word in key.name.split("_")) + kind.capitalize()
-    return getattr(module, name)
+def message(key: int, kind: Literal["request", "response"]) -> type[Message]:
+    """Return the class of an API's requests or responses: (ApiKey.HEARTBEAT, "request") -> HeartbeatRequest.
+
+    KeyError for a number that is no API's.
+    """
+    api = key_of(key).name
+    module = import_module(f".messages.{api.lower()}", __package__)
+    return getattr(module, "".join(word.capitalize() for word in api.split("_")) + kind.capitalize())
 
 
 def request_class(key: int) -> type[Message] | None:

@@ -23,7 +23,7 @@ from ..broker.network.connection import CloseConnection, Connection, Dispatch, P
 from ..broker.network.send_queue import EncodedResponse
 from ..broker.threads import in_thread
 from ..protocol import frame
-from ..protocol.apis import ApiKey, key_of, message
+from ..protocol.apis import ApiKey, message
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
@@ -49,7 +49,7 @@ class _Arrived:
     def request(self) -> Message:
         """Return the decoded body."""
         header = self.header
-        cls = message(key_of(header.api_key), "request")
+        cls = message(header.api_key, "request")
         return frame.request_decoder(cls, header.api_version)(self.data)[2]
 
 
@@ -354,7 +354,7 @@ def _joined(response: EncodedResponse) -> bytes | None:
 
 def decoded(key: int, version: int, response: bytes) -> Message:
     """Return the message in the frame of a response."""
-    return frame.decode_response(memoryview(response)[4:], message(key_of(key), "response"), version)[1]
+    return frame.decode_response(memoryview(response)[4:], message(key, "response"), version)[1]
 
 
 def _encoded(header: frame.RequestHeader, response: Message) -> EncodedResponse:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from ..broker.network.send_queue import EncodedResponse
 from ..protocol import frame
-from ..protocol.apis import ApiKey, key_of, message
+from ..protocol.apis import ApiKey, message
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.schema import Message, Struct
 from .faults import Names, api_name, places
@@ -58,7 +58,7 @@ class RecentRequest:
         if not self.data:
             return f"{self.size} bytes"
         try:
-            cls = message(key_of(self.header.api_key), "request")
+            cls = message(self.header.api_key, "request")
             request = frame.request_decoder(cls, self.header.api_version)(self.data)[2]
             found = list(dict.fromkeys(places(request, self.header.api_version, names)))
         except (ProtocolError, KeyError):
@@ -69,7 +69,7 @@ class RecentRequest:
     def _outcome(self) -> str:
         if not self.response:
             return self.ended + (f" with {self.response_bytes} bytes" if self.response_bytes else "")
-        cls = message(key_of(self.header.api_key), "response")
+        cls = message(self.header.api_key, "response")
         try:
             answer = frame.decode_response(memoryview(self.response)[4:], cls, self.header.api_version)[1]
         except ProtocolError:

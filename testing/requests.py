@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..protocol import frame
-from ..protocol.apis import key_of, message
+from ..protocol.apis import message
 from ..protocol.schema import Message
 from .faults import api_name, api_named
 
@@ -30,7 +30,7 @@ class SeenRequest:
     def body(self) -> Message:
         """The decoded request."""
         header, _ = frame.decode_request_header(self.data)
-        return frame.request_decoder(message(key_of(header.api_key), "request"), self.version)(self.data)[2]
+        return frame.request_decoder(message(header.api_key, "request"), self.version)(self.data)[2]
 
     @property
     def answer(self) -> Message | None:

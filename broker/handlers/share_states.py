@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...protocol.apis import key_of, message
+from ...protocol.apis import message
 from ...protocol.errors import KafkaError
 from ...protocol.messages import delete_share_group_state as delete_api
 from ...protocol.messages import initialize_share_group_state as initialize_api
@@ -121,7 +121,7 @@ def _each(
     def respond(done: list[Any]) -> Any:
         left = iter(done)
         results = [result(topic.topic_id, [next(left) for _ in topic.partitions]) for topic in topics]
-        response: Any = message(key_of(context.api_key), "response")
+        response: Any = message(context.api_key, "response")
         return response(results=results)
 
     return combine([one(topic.topic_id, part) for topic in topics for part in topic.partitions], respond)

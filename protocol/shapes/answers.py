@@ -54,7 +54,7 @@ def whole_error(response: Message) -> tuple[int, str | None]:
 def items_rejection(request: Message, version: int, items: Items, code: int, text: str | None = None) -> Any:
     """Return the response that says an error of each item of a list alone."""
     assert request.KEY is not None
-    response = message(key_of(request.KEY), "response")()
+    response = message(request.KEY, "response")()
     setattr(response, items.results, rejected(request.KEY, items, items.of(request), version, code, text))
     return response
 
@@ -86,7 +86,7 @@ def rejecter(key: int, items: Items, version: int) -> Reject:
 
 def _owner(key: int, items: Items, version: int) -> type[Struct]:
     """Return the struct that has the results of a list: a result around them, or the response."""
-    response = message(key_of(key), "response")
+    response = message(key, "response")
     around = next((each for each in lists_in(key, version) if each.inner is items), None)
     return response if around is None else _struct(response, around.results)
 

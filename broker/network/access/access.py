@@ -184,7 +184,7 @@ def answered(
     if not results:
         return proceed(request)
     if not rest and not needs_handler:
-        response = message(key_of(caller.api_key), "response")()
+        response = message(caller.api_key, "response")()
         setattr(response, items.results, results)
         return response
     response = proceed(with_field(request, items.items, rest))

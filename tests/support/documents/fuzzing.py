@@ -23,7 +23,7 @@ from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
 from odradek.broker.timers import Timers
 from odradek.protocol import frame
-from odradek.protocol.apis import key_of, message, request_class
+from odradek.protocol.apis import message, request_class
 from odradek.protocol.codec import decoder
 from odradek.protocol.errors import DecodeError
 from odradek.tests.support.documents.mutations import EXTREMES, imagined
@@ -73,7 +73,7 @@ def decode(data: bytes) -> None:
         header, offset = frame.decode_request_header(data)
         if request_class(header.api_key) is None:
             return
-        cls = message(key_of(header.api_key), "request")
+        cls = message(header.api_key, "request")
         if header.api_version in cls.VERSIONS:
             _, end = decoder(cls, header.api_version)(data, offset, MAX_VALUES)
             assert offset <= end <= len(data)
