@@ -18,6 +18,7 @@ from odradek.broker.coordination.classic import guards
 from odradek.broker.coordination.consumer import departure, heartbeat, offsets, regexes
 from odradek.broker.coordination.share_groups import heartbeat as share_heartbeat
 from odradek.broker.coordination.share_states import machine as share_machine
+from odradek.broker.coordination.share_states.state_log import StateTopicLog
 from odradek.broker.coordination.transactions import lost, markers
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
@@ -188,6 +189,18 @@ PLANTS = (
         "a share group's state is written by a leader that leads no more",
         3,
         (Change(share_machine, "_check_leader", "leader_epoch < current.leader_epoch", "False"),),
+    ),
+    Plant(
+        "a share group's state counts before the followers have it, and its coordinator is killed",
+        3,
+        (
+            Change(
+                StateTopicLog,
+                "append",
+                "self._log.append(partition, records, committed, producer, durable_after)",
+                "self._log.append(partition, records, lambda _: None, producer, durable_after); committed(None)",
+            ),
+        ),
     ),
     Plant(
         "the names of new segments are not forced to disk",
