@@ -18,8 +18,6 @@ from .target import Draft
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096
-# Memory of one compiled expression, which bounds the time to compile it too.
-_MAX_MEMORY_BYTES = 1 << 20
 # Names of topics that one step writes into the records of regular expressions: a microsecond each.
 NAMES_PER_TURN = 5_000
 
@@ -29,7 +27,7 @@ def compiled(regex: str) -> Any:
     if len(regex) > MAX_REGEX_LENGTH:
         raise not_valid(regex, f"it is longer than {MAX_REGEX_LENGTH} characters")
     try:
-        return expressions.compiled(regex, _MAX_MEMORY_BYTES)
+        return expressions.compiled(regex)
     except expressions.BadExpression as error:
         raise not_valid(regex, str(error)) from None
 

@@ -21,8 +21,8 @@ from .transaction import Transaction
 
 # In characters. What remains of it is bounded by the program.
 MAX_PATTERN = 250
-# In RE2's instructions: an id of 32 KiB is matched in 35 ms at most.
-MAX_PROGRAM = 800
+# In RE2's instructions: an id of 32 KiB is matched in 25 ms at most.
+MAX_PROGRAM = 400
 
 
 class InvalidPattern(Exception):

@@ -24,6 +24,10 @@ def test_a_pattern_with_a_long_program_is_rejected() -> None:
         read_pattern("(.*a.{7}){40}x")
 
 
+def test_nobody_asks_what_the_groups_of_a_pattern_have_matched() -> None:
+    assert read_pattern("(.*)" * 50).program.groups == 0
+
+
 def test_matches_whole_ids() -> None:
     assert read_pattern("^app-[0-9]+$").matches("app-12")
     assert not read_pattern("app").matches("app-12")
