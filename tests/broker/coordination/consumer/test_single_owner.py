@@ -15,9 +15,9 @@ from odradek.tests.broker.coordination.consumer.crowd import Crowd
 from odradek.tests.support.seeds import seeds
 
 
-async def run(seed: int, steps: int = 150, *, is_mixed: bool = False) -> Crowd:
-    crowd = Crowd(seed, World(), is_mixed=is_mixed)
-    for _ in range(steps):
+async def run(seed: int) -> Crowd:
+    crowd = Crowd(seed, World())
+    for _ in range(150):
         crowd.step()
     return crowd
 
@@ -25,16 +25,6 @@ async def run(seed: int, steps: int = 150, *, is_mixed: bool = False) -> Crowd:
 @pytest.mark.parametrize("seed", seeds(range(16), range(60, 1_000)))
 async def test_a_partition_never_has_two_owners(seed: int) -> None:
     crowd = await run(seed)
-    crowd.join()
-    crowd.converge()
-    body = crowd.body
-    assert body is not None and body.state is GroupState.STABLE
-    assert owned_by_all(crowd) == subscribed_by_all(crowd) == body.owners.keys()
-
-
-@pytest.mark.parametrize("seed", seeds(range(16), range(60, 1_000)))
-async def test_nor_where_members_of_the_classic_protocol_come_and_go(seed: int) -> None:
-    crowd = await run(seed, 400, is_mixed=True)
     crowd.join()
     crowd.converge()
     body = crowd.body
@@ -89,9 +79,9 @@ async def test_the_model_finds_a_coordinator_that_gives_away_what_is_still_owned
     step = reconciliation.Reconciliation.step
     monkeypatch.setattr(reconciliation.Reconciliation, "step", careless)
     found = 0
-    for seed in range(20):
+    for seed in range(8):
         try:
             await run(seed)
         except AssertionError:
             found += 1
-    assert found >= 10
+    assert found >= 4

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.broker.coordination.groups.actor import MANY_TOPICS
+from odradek.broker.coordination.modern import target
 from odradek.broker.coordination.modern.events import Beat
 from odradek.broker.coordination.modern.responses import heartbeat_response
 from odradek.broker.coordination.modern.state import ModernGroup
@@ -20,9 +21,9 @@ from odradek.tests.broker.coordination.classic.world import FakeContext, World
 from odradek.tests.support.brokers.large_state import consumer, sharer
 from odradek.tests.support.brokers.slices import end_slices_after
 
-MEMBERS = 100
+MEMBERS = 10
 # None of them exists, so the members have no partitions.
-TOPICS = [f"no-topic-{at}" for at in range(1_000)]
+TOPICS = [f"no-topic-{at}" for at in range(250)]
 
 
 class Unread(list[str]):
@@ -37,24 +38,31 @@ class Kind:
 
     def __init__(self, name: str) -> None:
         self.world = World()
-        # What a real broker does in a thread.
+        # What a real broker does in a thread: targets, and long steps.
         self.put_off: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self.world.aside = self._put_off
+        self.world.aside = self.world.steps_aside = self._put_off
         self.world.groups.start()
         self._is_share = name == "share"
 
     def _put_off(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         self.put_off.append((work, done))
 
-    def beat(self, member_id: str, topics: list[str] | None, epoch: int = 0) -> Any:
+    def do(self) -> None:
+        """Do what was put off last."""
+        work, done = self.put_off.pop()
+        work()
+        done()
+
+    def begin(self, member_id: str, topics: list[str] | None, epoch: int = 0) -> Any:
+        """Return the answer to a heartbeat, or a future of it."""
         request: Any = (sharer if self._is_share else consumer)(member_id, topics, "g")
         request.member_epoch = epoch
         groups = self.world.groups
-        response: Any = (groups.share.heartbeat if self._is_share else groups.consumer_heartbeat)(
-            FakeContext(1), request
-        )
+        return (groups.share.heartbeat if self._is_share else groups.consumer_heartbeat)(FakeContext(1), request)
+
+    def beat(self, member_id: str, topics: list[str] | None, epoch: int = 0) -> None:
+        response = self.begin(member_id, topics, epoch)
         assert response.error_code == ErrorCode.NONE, response
-        return response
 
     def describe(self) -> Any:
         if self._is_share:
@@ -74,8 +82,16 @@ class Kind:
 
 
 @pytest.fixture(params=["consumer", "share"])
-async def kind(request: pytest.FixtureRequest) -> Kind:
-    kind = Kind(request.param)
+async def steps(request: pytest.FixtureRequest) -> Kind:
+    """A group without members."""
+    return Kind(request.param)
+
+
+@pytest.fixture
+async def kind(steps: Kind, monkeypatch: pytest.MonkeyPatch) -> Kind:
+    """A group whose target is too large for a turn."""
+    kind = steps
+    monkeypatch.setattr(target, "MAX_AT_ONCE", MEMBERS + MEMBERS * len(TOPICS) // target.NAMES_EACH - 1)
     for at in range(MEMBERS):
         kind.beat(f"m{at}", TOPICS)
     return kind
@@ -104,9 +120,7 @@ async def test_a_target_looks_at_the_topics_of_members_in_a_thread_alone(kind: K
     assert len(kind.put_off) == 1
     for name, topics in hidden.items():
         kind.body.members[name].said.subscribed_topic_names = topics
-    work, done = kind.put_off.pop()
-    work()
-    done()
+    kind.do()
     assert kind.body.assignment_epoch == kind.body.epoch
 
 
@@ -126,62 +140,34 @@ async def test_a_member_that_leaves_has_nobody_look_at_the_topics_of_the_others(
 MANY = [f"topic-{at}" for at in range(MANY_TOPICS + 1)]
 
 
-class Steps:
-    """A group whose long steps are put off until `do`, and heartbeats of its members."""
-
-    def __init__(self, name: str) -> None:
-        self.kind = Kind(name)
-        self.kind.world.steps_aside = self._put_off
-        self.put_off: list[tuple[Callable[[], None], Callable[[], None]]] = []
-
-    def _put_off(self, work: Callable[[], None], done: Callable[[], None]) -> None:
-        self.put_off.append((work, done))
-
-    def begin(self, member_id: str, topics: list[str]) -> Any:
-        """Return the answer to a first heartbeat, or a future of it."""
-        groups, is_share = self.kind.world.groups, self.kind._is_share
-        request: Any = (sharer if is_share else consumer)(member_id, topics, "g")
-        return (groups.share.heartbeat if is_share else groups.consumer_heartbeat)(FakeContext(1), request)
-
-    def do(self) -> None:
-        work, done = self.put_off.pop()
-        work()
-        done()
-
-
-@pytest.fixture(params=["consumer", "share"])
-async def steps(request: pytest.FixtureRequest) -> Steps:
-    return Steps(request.param)
-
-
-async def test_a_heartbeat_of_very_many_topics_is_a_step_in_a_thread_and_others_wait(steps: Steps) -> None:
+async def test_a_heartbeat_of_very_many_topics_is_a_step_in_a_thread_and_others_wait(steps: Kind) -> None:
     first, second = steps.begin("m1", MANY), steps.begin("m2", MANY[:1])
-    assert not first.done() and not second.done() and not steps.kind.world.log.partitions
+    assert not first.done() and not second.done() and not steps.world.log.partitions
     steps.do()
     assert first.result().error_code == second.result().error_code == ErrorCode.NONE
-    assert steps.kind.body.members.keys() == {"m1", "m2"}
+    assert steps.body.members.keys() == {"m1", "m2"}
     # Whatever it says: its target is as large as before.
-    steps.kind.world.wait(1000)
+    steps.world.wait(1000)
     assert not steps.begin("m1", MANY).done()
 
 
-async def test_what_a_large_step_has_written_takes_effect_in_turns(steps: Steps) -> None:
+async def test_what_a_large_step_has_written_takes_effect_in_turns(steps: Kind) -> None:
     answer = steps.begin("m1", MANY)
     end_slices_after(1)
     steps.do()
-    assert steps.kind.world.log.partitions and not answer.done()
+    assert steps.world.log.partitions and not answer.done()
     waits = steps.begin("m2", MANY[:1])
     assert (await answer).error_code == (await waits).error_code == ErrorCode.NONE
 
 
-async def test_a_group_that_moves_beside_a_large_step_sends_its_member_on(steps: Steps) -> None:
+async def test_a_group_that_moves_beside_a_large_step_sends_its_member_on(steps: Kind) -> None:
     answer = steps.begin("m1", MANY)
-    steps.kind.world.groups.stop()
+    steps.world.groups.stop()
     steps.do()
-    assert answer.result().error_code == ErrorCode.NOT_COORDINATOR and not steps.kind.world.log.partitions
+    assert answer.result().error_code == ErrorCode.NOT_COORDINATOR and not steps.world.log.partitions
 
 
-async def test_a_large_step_that_fails_is_an_error_of_its_request_alone(steps: Steps) -> None:
+async def test_a_large_step_that_fails_is_an_error_of_its_request_alone(steps: Kind) -> None:
     answer = steps.begin("m1", MANY)
     _, done = steps.put_off.pop()
     done()
