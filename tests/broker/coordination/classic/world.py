@@ -13,6 +13,7 @@ from odradek.broker.coordination.groups.coordinator import GroupCoordinator
 from odradek.broker.coordination.interfaces import at_once
 from odradek.broker.coordination.replay import Ended, Written
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -257,6 +258,12 @@ class World:
         options = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "protocol_type": "consumer", **rest}
         request = JoinGroupRequest(group, member_id=member_id, **{"protocols": protocols, **options})
         return self.groups.join(FakeContext(version), request)
+
+    def beat(self, member_id: str, epoch: int = 0, **rest: Any) -> Any:
+        """Send a ConsumerGroupHeartbeat. With epoch 0 a member joins, for topic t."""
+        joining = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+        request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, **({} if epoch else joining) | rest)
+        return self.groups.consumer_heartbeat(FakeContext(1), request)
 
     def sync(self, member_id: str, generation: int, group: str = "g", **assignments: bytes) -> Any:
         given = [SyncGroupRequestAssignment(name.replace("_", "-"), data) for name, data in assignments.items()]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from odradek.tests.broker.coordination.classic.world import FakeContext, World
+from odradek.tests.broker.coordination.classic.world import World
 
 
 async def test_another_assignor_raises_the_epoch_and_a_tie_does_not_move() -> None:
@@ -13,8 +10,8 @@ async def test_another_assignor_raises_the_epoch_and_a_tie_does_not_move() -> No
     world.config.group_consumer_assignment_interval_ms = 0
     world.groups.start()
     world.topics.add("t", 4)
-    join(world, "m1")
-    join(world, "m2")
+    world.beat("m1")
+    world.beat("m2")
     assert vote(world, "m1", "uniform") == 3, "it is the default"
     assert vote(world, "m1", "range") == vote(world, "m1", "range") == 4
     assert vote(world, "m2", "range") == vote(world, "m1", None) == 4
@@ -24,17 +21,10 @@ async def test_another_assignor_raises_the_epoch_and_a_tie_does_not_move() -> No
     assert vote(world, "m2", "range") == 6
 
 
-def join(world: World, member: str) -> None:
-    request = ConsumerGroupHeartbeatRequest("g", member, 0, subscribed_topic_names=["t"], topic_partitions=[])
-    request.rebalance_timeout_ms = 60_000
-    assert world.groups.consumer_heartbeat(FakeContext(1), request)
-
-
 def vote(world: World, member: str, assignor: str | None) -> int:
     """Send a heartbeat that asks for an assignor. Return the epoch of the group."""
     body = world.groups.groups["g"].state.consumer
     assert body is not None
-    request = ConsumerGroupHeartbeatRequest("g", member, body.members[member].current.epoch, server_assignor=assignor)
-    response: Any = world.groups.consumer_heartbeat(FakeContext(1), request)
+    response = world.beat(member, body.members[member].current.epoch, server_assignor=assignor)
     assert response.error_code == 0, response
     return body.epoch

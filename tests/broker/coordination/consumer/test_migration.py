@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from odradek.broker.coordination.classic.states import GroupState
 from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -15,12 +14,7 @@ from odradek.protocol.messages.consumer_protocol import (
     decode_versioned,
     encode_versioned,
 )
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.tests.broker.coordination.classic.world import TOPIC_ID, Config, FakeContext, World
+from odradek.tests.broker.coordination.classic.world import Config, World, code_of
 
 SUBSCRIPTION = encode_versioned(ConsumerProtocolSubscription(["t"]), 1)
 ALL = encode_versioned(ConsumerProtocolAssignment([TopicPartition("t", [0, 1, 2])]), 1)
@@ -39,20 +33,12 @@ def stable(world: World, assignment: bytes = ALL, **rest: Any) -> str:
     return member
 
 
-def beat(world: World, member_id: str, epoch: int = 0, **rest: Any) -> Any:
-    request = ConsumerGroupHeartbeatRequest("g", member_id, epoch, topic_partitions=[])
-    if not epoch:
-        request.rebalance_timeout_ms, request.subscribed_topic_names = 60_000, ["t"]
-    for name, value in rest.items():
-        setattr(request, name, value)
-    return world.groups.consumer_heartbeat(FakeContext(1), request)
+def beat(world: World, member_id: str, epoch: int = 0) -> Any:
+    return world.beat(member_id, epoch, topic_partitions=[])
 
 
 def commit(world: World, member_id: str, generation: int) -> int:
-    topic = OffsetCommitRequestTopic("t", topic_id=TOPIC_ID, partitions=[OffsetCommitRequestPartition(0, 1)])
-    request = OffsetCommitRequest("g", generation, member_id, topics=[topic])
-    response: Any = world.groups.commit_offsets(FakeContext(8), request)
-    return response.topics[0].partitions[0].error_code
+    return code_of(world.commit(1, member_id, generation, version=8))
 
 
 def partitions(answer: Any) -> list[int]:
@@ -200,9 +186,7 @@ async def test_a_member_that_was_removed_and_does_not_know_it_gives_everything_u
 
 async def test_the_group_is_classic_again_when_a_classic_member_takes_the_last_consumer_members_place() -> None:
     here = world()
-    request = ConsumerGroupHeartbeatRequest("g", "new", 0, "i")
-    request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 60_000, ["t"], []
-    here.groups.consumer_heartbeat(FakeContext(1), request)
+    here.beat("new", instance_id="i")
     joined = here.join(metadata=SUBSCRIPTION, group_instance_id="i")
     assert joined.error_code == 0
     group = here.groups.groups["g"].state

@@ -8,7 +8,6 @@ import pytest
 from odradek.broker.coordination.consumer.state import ConsumerGroup
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.tests.broker.coordination.classic.world import FakeContext, World
 
@@ -23,10 +22,7 @@ async def world() -> World:
 
 
 def beat(world: World, member: str, epoch: int = 0, instance: str | None = None) -> Any:
-    request = ConsumerGroupHeartbeatRequest("g", member, epoch, instance)
-    if epoch == 0:
-        request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 60_000, ["t"], []
-    response: Any = world.groups.consumer_heartbeat(FakeContext(1), request)
+    response = world.beat(member, epoch, instance_id=instance)
     assert response.error_code == 0, response
     return response
 
@@ -71,23 +67,16 @@ async def test_a_member_that_takes_the_place_of_another_one_leaves_its_own(world
     beat(world, "m2")
     world.wait(2000)
     first = beat(world, "m1", first.member_epoch, "i1")
-    first = beat_owning(world, "m1", first, "i1")
+    owned = [] if first.assignment is None else first.assignment.topic_partitions
+    world.beat("m1", first.member_epoch, instance_id="i1", topic_partitions=owned)
     world.wait(2000)
     beat(world, "m2", body_of(world).members["m2"].current.epoch)
     assert len(set(body_of(world).owners.values())) == 2
-    request = ConsumerGroupHeartbeatRequest("g", "m1", -2, "i1")
-    world.groups.consumer_heartbeat(FakeContext(1), request)
+    beat(world, "m1", -2, "i1")
     beat(world, "m2", 0, "i1")
     world.wait(2000)
     beat(world, "m2", body_of(world).members["m2"].current.epoch, "i1")
     check_whole(world, "m2")
-
-
-def beat_owning(world: World, member: str, last: Any, instance: str) -> Any:
-    """Send a heartbeat that lists what the member was told to have."""
-    request = ConsumerGroupHeartbeatRequest("g", member, last.member_epoch, instance)
-    request.topic_partitions = [] if last.assignment is None else last.assignment.topic_partitions
-    return world.groups.consumer_heartbeat(FakeContext(1), request)
 
 
 async def test_a_classic_member_with_an_id_that_is_no_static_member_is_unknown(world: World) -> None:

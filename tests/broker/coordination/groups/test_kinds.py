@@ -18,7 +18,6 @@ from odradek.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
 )
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -30,11 +29,8 @@ from odradek.tests.support.seeds import seeds
 FAILURE = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
-def consumer_beat(world: World, epoch: int = 0, member: str = "m") -> Any:
-    request = ConsumerGroupHeartbeatRequest("g", member, epoch)
-    if epoch == 0:
-        request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 60_000, ["t"], []
-    return world.groups.consumer_heartbeat(FakeContext(1), request)
+def consumer_beat(world: World, epoch: int = 0) -> Any:
+    return world.beat("m", epoch)
 
 
 def share_beat(world: World, epoch: int = 0, member: str = "m") -> Any:

@@ -12,11 +12,13 @@ import os
 import re
 import shlex
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from odradek.broker import Broker
+import pytest
+import pytest_asyncio
+from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.groups.events import Joined, JoinedMember, Left, OffsetsDeleted, Synced
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -54,14 +56,14 @@ PLAYABLE = {"join", "sync", "heartbeat", "leave", "commit", "delete", "uncommit"
 Scene = list[tuple[str, list[str]]]
 
 
-def scenes() -> Iterator[tuple[str, Scene]]:
-    """Yield the sections of all transcripts that a client can play, with their names."""
+def scenes() -> Iterator[Any]:
+    """Yield the sections of all transcripts that a client can play."""
     for path in transcripts("groups"):
         if OTHER_BROKER and path.stem == "unlike_kafka":
             continue
         for number, scene in enumerate(scenes_of(path)):
             if len(scene) > 1:
-                yield f"{path.stem}-{number}", scene
+                yield pytest.param(scene, id=f"{path.stem}-{number}")
 
 
 def scenes_of(path: Path) -> Iterator[Scene]:
@@ -267,20 +269,26 @@ def in_order(line: str) -> str:
     return head + bracket + " ".join(sorted(members.rstrip("]").split()))
 
 
-async def test_scenes(broker: Broker) -> None:
-    address = OTHER_BROKER or broker.address
-    async with await Raw.connect(address) as raw:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """Return the address of the broker for all scenes, each of which has a group of its own."""
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        log_dirs=(str(tmp_path_factory.mktemp("data")),),
+        group_initial_rebalance_delay_ms=0,
+        offsets_topic_num_partitions=3,
+    )
+    async with Broker(config) as broker, await Raw.connect(OTHER_BROKER or broker.address) as raw:
         await raw.create_topic("t", 2)
         await raw.create_topic("u", 2)
-    played = 0
-    for name, scene in scenes():
-        player = Player(address)
-        try:
-            await player.play(scene)
-        except AssertionError as error:
-            error.add_note(f"scene {name}")
-            raise
-        finally:
-            player.close()
-        played += 1
-    assert played >= 29
+        yield OTHER_BROKER or broker.address
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("scene", list(scenes()))
+async def test_scene(address: str, scene: Scene) -> None:
+    player = Player(address)
+    try:
+        await player.play(scene)
+    finally:
+        player.close()
