@@ -192,14 +192,16 @@ def test_an_open_transaction_keeps_its_producer_however_many_there_are(closed: i
     assert states.first_undecided_offset(_END) == 0
 
 
-def test_producers_that_were_seen_take_no_more_than_their_bound() -> None:
+def test_producers_that_were_seen_take_no_more_than_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PRODUCERS_MAX", "FORGOTTEN_AT_ONCE"):
+        monkeypatch.setattr(producers, name, getattr(producers, name) // 16)
     states, most = ProducerStates(), 0
     seen = 3 * producers.PRODUCERS_MAX
     # What an idempotent batch of one record is, but for what a producer is known by.
     before, between = (0, 49, 0, 2, 0, 0, 0, 0), (0, 0, 1)
     for n in range(seen):
         states.apply(BatchHeader(*before, n, n, *between), n)
-        if not n & 1023:
+        if not n & 63:
             most = max(most, len(states))
     assert most <= producers.PRODUCERS_MAX
     # Who was heard last is known, and room is made for thousands at once.

@@ -410,7 +410,7 @@ def test_a_recovery_that_is_itself_cut_short_can_be_done_again(tmp_path: Path) -
     segments = {path.name: path.read_bytes() for path in (tmp_path / "source").iterdir()}
     victim = sorted(name for name in segments if name.endswith(".log"))[2]
     kept = int(victim[:20])
-    for steps in range(0, 400, 7):
+    for steps in range(0, 400, 13):
         directory = tmp_path / str(steps)
         directory.mkdir()
         for name, content in segments.items():

@@ -30,6 +30,7 @@ from odradek.storage.errors import DiskError
 from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
+from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.disks.disk import FaultyDisk
@@ -49,6 +50,17 @@ def clock() -> FakeClock:
 @pytest.fixture
 def config(config: BrokerConfig) -> BrokerConfig:
     return replace(config, log_cleaner_backoff_ms=BACKOFF_MS)
+
+
+@pytest.fixture
+def own_process() -> None:
+    """For tests whose jobs run in a process of their own."""
+
+
+@pytest.fixture(autouse=True)
+def jobs_run_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "own_process" not in request.fixturenames:
+        compact_here(monkeypatch)
 
 
 @pytest.fixture
@@ -85,7 +97,7 @@ def values(log: Log) -> dict[bytes | None, bytes | None]:
 
 
 async def test_a_compacted_topic_is_cleaned_and_an_ordinary_one_is_not(
-    broker: Broker, raw: Raw, clock: FakeClock
+    own_process: None, broker: Broker, raw: Raw, clock: FakeClock
 ) -> None:
     await raw.create_topic("t", **COMPACTED)
     await raw.create_topic("plain", internal_segment_bytes="1000")
@@ -286,7 +298,7 @@ async def test_a_disk_that_is_full_at_any_step_is_cleaned_once_there_is_room(
             assert values(log) == expected
             rounds += 1
         assert rounds > 12
-        await fill(raw, 1000)
+        await fill(raw, 200)
         size = log.size_bytes
         await round_of(broker, clock)
         assert log.size_bytes < size / 2
@@ -312,7 +324,9 @@ async def test_a_process_that_finds_no_room_tries_again_in_the_next_round(
     assert log_of(broker).size_bytes < size / 2
 
 
-async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerConfig, clock: FakeClock) -> None:
+async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(
+    own_process: None, config: BrokerConfig, clock: FakeClock
+) -> None:
     slow = replace(config, log_cleaner_io_max_bytes_per_second=1.0)
     async with Broker(slow, clock=clock) as broker:
         async with await Raw.connect(broker.address) as raw:

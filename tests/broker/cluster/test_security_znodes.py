@@ -36,7 +36,7 @@ ALICE = Acl(*ORDERS, "User:alice", "*", int(Operation.DESCRIBE_CONFIGS), int(Per
 operations = st.sampled_from([each for each in Operation if each > Operation.ANY])
 acls = st.builds(
     lambda principal, host, operation, permission: Acl(*PREFIX, principal, host, int(operation), int(permission)),
-    st.text(min_size=1).map("User:{}".format),
+    st.text(min_size=1, max_size=9).map("User:{}".format),
     st.sampled_from(("*", "10.0.0.1", "0:0:0:0:0:0:0:1")),
     operations,
     st.sampled_from((Permission.ALLOW, Permission.DENY)),
@@ -56,7 +56,7 @@ def test_acls_are_read_in_both_forms_of_kafka(word: bytes) -> None:
     assert decode_acls(ORDERS, KAFKAS.replace(b"DescribeConfigs", word)) == [ALICE]
 
 
-@given(st.lists(acls))
+@given(st.lists(acls, max_size=5))
 def test_what_is_written_is_read(some: list[Acl]) -> None:
     assert decode_acls(PREFIX, encode_acls(some)) == some
 

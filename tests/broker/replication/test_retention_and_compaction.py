@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
+from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.waiting import until
 
@@ -16,6 +18,11 @@ KEYS = 5
 VALUE_BYTES = 100_000
 SMALL_SEGMENTS = {"log_segment_bytes": 1 << 20, "log_segment_delete_delay_ms": 0}
 COMPACTED = {"log_cleanup_policy": ("compact",), "log_cleaner_backoff_ms": 20, "log_cleaner_min_cleanable_ratio": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def jobs_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    compact_here(monkeypatch)
 
 
 def record_bytes(number: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from odradek.broker.cluster.controller.outbox import MAX_VALUES as OUTBOX_VALUES
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
     Message,
@@ -20,7 +21,9 @@ from odradek.broker.network.large_messages import MAX_VALUES
 from odradek.broker.replication.named_partitions import BEGINS, ENDS, GOES_ON
 from odradek.protocol import frame
 
-BROKERS = tuple(Registration(each, (f"PLAINTEXT://h:{each}",), {"PLAINTEXT": "PLAINTEXT"}) for each in range(1, 101))
+BROKERS = tuple(Registration(each, (f"PLAINTEXT://h:{each}",), {"PLAINTEXT": "PLAINTEXT"}) for each in range(1, 11))
+# A tenth of what a broker takes, of which a piece has half: large messages of all sizes are cut alike.
+PIECE, TAKEN, TAKEN_BYTES = OUTBOX_VALUES // 10, MAX_VALUES // 10, MAX_VALUES_BYTES // 10
 
 
 def updates(count: int, replicas: int, per_topic: int) -> tuple[PartitionUpdate, ...]:
@@ -33,15 +36,15 @@ def updates(count: int, replicas: int, per_topic: int) -> tuple[PartitionUpdate,
 
 # What is not full has the same pieces, without their names.
 @pytest.mark.parametrize(
-    ("is_full", "replicas", "per_topic"), [(True, 3, 1), (True, 3, 30_000), (True, 40, 7), (False, 40, 7)]
+    ("is_full", "replicas", "per_topic"), [(True, 3, 1), (True, 3, 3_000), (True, 40, 7), (False, 40, 7)]
 )
 @pytest.mark.parametrize("kind", [TellMetadata, BecomeLeaderOrFollower])
 def test_every_piece_is_taken_by_a_broker(kind: type[Message], is_full: bool, replicas: int, per_topic: int) -> None:
-    every = updates(15_000 // replicas * 3, replicas, per_topic)
+    every = updates(1_500 // replicas * 3, replicas, per_topic)
     message = kind(7, BROKERS, every) if kind is TellMetadata else kind(7, every, BROKERS)
 
     message = replace(message, is_full=is_full)
-    pieces = list(pieces_of(message))
+    pieces = list(pieces_of(message, PIECE))
     assert len(pieces) > 2
     assert tuple(each for piece in pieces for each in piece.updates) == every  # type: ignore[union-attr]
     types: list[int] = []
@@ -49,25 +52,25 @@ def test_every_piece_is_taken_by_a_broker(kind: type[Message], is_full: bool, re
         request, version, _ = request_of(piece, 1, 1, 1)
         assert type(request).KEY is not None
         data = b"".join(bytes(each) for each in frame.encode_request(type(request).KEY, version, 0, "", request))
-        assert len(data) < MAX_VALUES_BYTES
-        decoded = frame.request_decoder(type(request), version)(memoryview(data)[4:], MAX_VALUES)[2]
+        assert len(data) < TAKEN_BYTES
+        decoded = frame.request_decoder(type(request), version)(memoryview(data)[4:], TAKEN)[2]
         types.append(decoded.type)  # type: ignore[attr-defined]
     assert types == ([BEGINS, *[GOES_ON] * (len(pieces) - 2), ENDS] if is_full else [0] * len(pieces))
 
 
 def test_a_message_that_fits_stays_as_it_is() -> None:
-    every = updates(5_000, 3, 10)
+    every = updates(500, 3, 10)
     for message in (
         TellMetadata(7, BROKERS, every, is_full=True),
         TellMetadata(7, BROKERS, ()),
         StopReplicas(7, {}),
         BecomeLeaderOrFollower(7, (), (), is_full=True),
     ):
-        assert list(pieces_of(message)) == [message]
+        assert list(pieces_of(message, PIECE)) == [message]
 
 
 def test_a_stop_of_very_many_replicas_is_cut() -> None:
-    places = {each.place: (3, True) for each in updates(120_000, 1, 10)}
-    pieces = list(pieces_of(StopReplicas(7, places)))
+    places = {each.place: (3, True) for each in updates(12_000, 1, 10)}
+    pieces = list(pieces_of(StopReplicas(7, places), PIECE))
     assert len(pieces) == 3
     assert {place: each for piece in pieces for place, each in piece.partitions.items()} == places  # type: ignore[union-attr]
