@@ -16,6 +16,7 @@ from odradek.storage.log import Log
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.storage.test_log import filled, names, opened
 from odradek.tests.storage.transactions import Written
+from odradek.tests.support.seeds import seeds
 
 ANY_FILES = 100
 
@@ -34,7 +35,7 @@ def held(extent: Extent) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(8), range(8, 200)))
 def test_the_parts_hold_exactly_the_batches_of_the_range(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     log = opened(tmp_path / "t-0", segment_bytes=chance.choice([300, 700, 5000]), index_interval_bytes=100)

@@ -21,6 +21,7 @@ from odradek.storage.producers import ProducerStates
 from odradek.storage.retention import facts_of, new_start, standard
 from odradek.tests.storage.batches import batch, cut, find_time, headers_of, read_all, roll
 from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.seeds import examples
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, segment_index_bytes=84, segment_ms=5000)
 NEVER = 2**63 - 1
@@ -308,7 +309,7 @@ def _windows(states: ProducerStates) -> dict[int, tuple[int, list[tuple[int, int
 
 TestLogAgainstAList = LogMachine.TestCase
 TestLogAgainstAList.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(36), stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

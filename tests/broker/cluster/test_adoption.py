@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from odradek.broker.cluster import adoption
 from odradek.broker.cluster.adoption import adopt_topic
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.znodes import (
@@ -64,21 +65,22 @@ def test_a_topic_of_many_partitions_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("operations", range(1, 14))
-def test_a_start_goes_on_where_an_earlier_one_was_killed(operations: int) -> None:
+def test_a_start_goes_on_where_an_earlier_one_was_killed(operations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that comes in between begins no partition at epoch 0."""
+    monkeypatch.setattr(adoption, "_PARTITIONS_AT_ONCE", 5)
     fake = FakeZookeeper()
     session = fake.connect()
-    adopt(fake, session, 1_200, operations=operations)
+    adopt(fake, session, 12, operations=operations)
     register(fake, 2)
     machine = ControllerMachine(2, 1)
     run(fake, session, machine.take_over())
-    adopt(fake, session, 1_200)
-    check_whole(fake, 1_200)
+    adopt(fake, session, 12)
+    check_whole(fake, 12)
     run(fake, session, machine.partitions_changed("t"))
     register(fake, 1)
     run(fake, session, machine.brokers_changed())
     states = machine.cluster.states.values()
-    assert len(states) == 1_200
+    assert len(states) == 12
     assert {(each.leader, each.leader_epoch >= 4) for each in states} == {(1, True)}
 
 

@@ -35,13 +35,14 @@ from odradek.storage.errors import DiskError
 from odradek.storage.held_files import Held
 from odradek.storage.log import Log
 from odradek.storage.segments import swap
+from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.disks.acting_disk import ActingDisk
 from odradek.tests.support.seeds import seeds
 
 SEEDS = seeds([0], range(20))
-BACKUPS = 12
+BACKUPS = 8
 # Steps of the thread that links a few segments.
 STEPS = 12
 TOPICS = ("compacted", "retained", "third")
@@ -166,6 +167,7 @@ class World:
 async def world(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(validation, "VERY_LARGE_BYTES", VERY_LARGE)
     monkeypatch.setattr(metadata_journal, "SNAPSHOT_RECORDS", 3)
+    compact_here(monkeypatch)
     disk = ActingDisk()
     config = replace(config, log_cleaner_enable=False, log_retention_check_interval_ms=3_600_000)
     async with (

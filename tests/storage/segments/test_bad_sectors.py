@@ -11,6 +11,7 @@ from odradek.storage.errors import CorruptBatch, DiskError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import NEVER, append, batch, roll
 from odradek.tests.support.disks.disk import PAGE_BYTES, FaultyDisk
+from odradek.tests.support.seeds import seeds
 
 FOLIO_BYTES = 64 * 1024
 Place = tuple[int, int, int]
@@ -63,7 +64,7 @@ def read_as_a_broker(log: Log, offset: int, max_bytes: int) -> list[int]:
     raise AssertionError(f"reads at {offset} fail again and again")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(10), range(10, 200)))
 def test_a_bad_sector_refuses_no_batch_of_other_pages(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     log, disk = filled(tmp_path / "t-0", chance)

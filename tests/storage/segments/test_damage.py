@@ -15,7 +15,7 @@ from odradek.storage.errors import CorruptBatch
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
 from odradek.tests.storage.batches import append, batch, find_time, roll
-from odradek.tests.support.seeds import examples
+from odradek.tests.support.seeds import IS_SOAK, examples
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -286,6 +286,9 @@ def test_damaged_leader_epochs_are_read_from_the_batches_again(tmp_path: Path) -
     assert opened(tmp_path, clean=True, point=12).recovery.rebuilt == []
 
 
+# By how much it moves an offset: within the segment, into others, beyond any, below 0.
+BITS = range(64) if IS_SOAK else (0, 1, 2, 3, 4, 8, 16, 31, 32, 47, 62, 63)
+
 # -- Offsets and last offsets ------------------------------------------------------------------------------------------
 
 
@@ -314,7 +317,7 @@ def test_a_smaller_last_offset_in_the_last_batch_gives_no_offset_away_again(
             log.read(offset, 1, NEVER)
 
 
-@pytest.mark.parametrize("bit", range(64))
+@pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_flipped_bit_in_the_offset_of_the_last_batch_is_found(tmp_path: Path, bit: int, clean: bool) -> None:
     config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
@@ -333,7 +336,7 @@ def test_a_flipped_bit_in_any_other_offset_costs_its_batch_and_cuts_nothing(tmp_
     config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
     batches = written(tmp_path, config=config)
     path, position = where(tmp_path, 9, len(batches[0]))
-    for bit in range(64):
+    for bit in BITS:
         flip(path, position + 7 - bit // 8, bit % 8)
         log = opened(tmp_path, point=point, config=config)
         assert (log.log_end_offset, log.recovery.cuts) == (COUNT, []), bit
@@ -341,12 +344,12 @@ def test_a_flipped_bit_in_any_other_offset_costs_its_batch_and_cuts_nothing(tmp_
         flip(path, position + 7 - bit // 8, bit % 8)
 
 
-@pytest.mark.parametrize("offset", range(12))
+@pytest.mark.parametrize("offset", range(12) if IS_SOAK else (0, 1, 5, 11))
 def test_a_flipped_bit_in_an_offset_of_a_closed_segment_serves_no_other_record(tmp_path: Path, offset: int) -> None:
     batches = written(tmp_path)
     path, position = where(tmp_path, offset, len(batches[0]))
     assert path != logs(tmp_path)[-1]
-    for bit in range(64):
+    for bit in BITS:
         flip(path, position + 7 - bit // 8, bit % 8)
         log = opened(tmp_path, clean=True)
         assert log.recovery.clean
