@@ -5,7 +5,7 @@ A client that reads such a segment at that moment reads on. If the broker stops 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -50,11 +50,10 @@ class FileRemoval:
     def remove_topic(self, topic: Topic, logs: list[Log]) -> None:
         """Remove the directories of a deleted topic's logs. They have their new names (`-delete`) already."""
         failed = f"files of deleted topic {topic.name} stay in place"
-        for parent in {log.directory.parent for log in logs}:
-            self._work.run(partial(self._disk.fsync_dir, parent), parent, failed)
         for parent, directories in _by_parent(log.directory for log in logs).items():
-            remove = partial(remove_directories, directories, self._disk)
-            self._remove_later(topic.config.file_delete_delay_ms, remove, parent, failed)
+            self._work.run(partial(self._disk.fsync_dir, parent), parent, failed)
+            remove = partial(self._work.run, partial(remove_directories, directories, self._disk), parent, failed)
+            self._timers.after(topic.config.file_delete_delay_ms, remove)
 
     def remove_leftovers(self, directories: list[Path]) -> None:
         """Remove the directories that deletions before the last stop had not removed yet."""
@@ -62,9 +61,6 @@ class FileRemoval:
             self._work.run(
                 partial(remove_directories, left, self._disk), parent, "files of deleted topics stay in place"
             )
-
-    def _remove_later(self, delay_ms: int, remove: Callable[[], None], directory: Path, failed: str) -> None:
-        self._timers.after(delay_ms, lambda: self._work.run(remove, directory, failed))
 
 
 def _by_parent(directories: Iterable[Path]) -> dict[Path, list[Path]]:

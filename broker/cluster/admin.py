@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import SessionExpired, Steps
@@ -51,24 +52,18 @@ class ClusterAdmin:
         leaders yet.
         """
         wanted = NewTopic(name, partitions, factor, configs, placement)
-
-        def steps(machine: ControllerMachine) -> Steps[CreatedTopic]:
-            return create_topic(machine, wanted, validate_only=validate_only)
-
-        created = await self._controller.ask(steps)
+        created = await self._controller.ask(partial(create_topic, wanted=wanted, validate_only=validate_only))
         if not validate_only:
-            await self._wait(timeout_ms, lambda: self._is_led(wanted.name, created.partitions))
+            await self._wait(timeout_ms, lambda: self._is_led(name, created.partitions))
         return created
 
     async def add_partitions(
         self, topic: str, count: int, chosen: list[tuple[int, ...]] | None, timeout_ms: int, *, validate_only: bool
     ) -> None:
         """Give a topic more partitions; returns as `create_topic` does."""
-
-        def steps(machine: ControllerMachine) -> Steps[None]:
-            return add_partitions(machine, topic, count, chosen, validate_only=validate_only)
-
-        await self._controller.ask(steps)
+        await self._controller.ask(
+            lambda machine: add_partitions(machine, topic, count, chosen, validate_only=validate_only)
+        )
         if not validate_only:
             await self._wait(timeout_ms, lambda: self._is_led(topic, count))
 
@@ -120,12 +115,10 @@ class ClusterAdmin:
         self, wanted: Mapping[tuple[str, int], tuple[int, ...] | None], *, may_change_factor: bool
     ) -> dict[TopicPartition, KafkaError]:
         """Begin reassignments, or cancel those of None. Returns the errors of those that cannot be."""
-
-        def steps(machine: ControllerMachine) -> Steps[dict[TopicPartition, KafkaError]]:
-            targets = {TopicPartition(*place): target for place, target in wanted.items()}
-            return machine.reassign(targets, may_change_factor=may_change_factor)
-
-        return await self._controller.ask(steps)
+        targets = {TopicPartition(*place): target for place, target in wanted.items()}
+        return await self._controller.ask(
+            lambda machine: machine.reassign(targets, may_change_factor=may_change_factor)
+        )
 
     def reassignments(self) -> dict[TopicPartition, Replicas]:
         """Return the partitions that are moving."""

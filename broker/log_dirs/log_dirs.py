@@ -24,7 +24,7 @@ from ...storage.known_logs import KnownLog
 from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
 from .data_dir import JOURNAL_NAME, DataDir, DirectoryFailed, StartError
-from .missing_disk import directories_to_know, is_new, refuse_missing_disk
+from .missing_disk import is_new, refuse_missing_disk
 from .offset_checkpoints import OffsetCheckpoints
 from .partition_dirs import PartitionDirs, partition_of
 
@@ -231,7 +231,8 @@ class LogDirs:
             except DirectoryFailed as error:
                 _log.error("%s; its partitions are offline", error)
                 each.failure = str(error)
-        return directories_to_know(known, self._ids(), all_present=len(self.online) == len(self._dirs))
+        # One that is offline now may be any of those that are known.
+        return self._ids() if len(self.online) == len(self._dirs) else {**known, **self._ids()}
 
     def _ids(self) -> dict[str, str]:
         """Return the path of each directory that is in use, by its id."""
@@ -287,9 +288,9 @@ class LogDirs:
 
     # -- Checkpoints and stop --------------------------------------------------------------------------
 
-    def may_name(self, topic: str) -> bool:
-        """Return whether a checkpoint has, or will have, an offset of a topic of this name."""
-        return any(each.checkpoints.may_name(topic) for each in self.online)
+    def naming(self, topic: str) -> list[Path]:
+        """Return the directories whose checkpoints have, or will have, an offset of a topic of this name."""
+        return [each.path for each in self.online if each.checkpoints.may_name(topic)]
 
     def cleaner_offset(self, partition: tuple[str, int], log: Log) -> int | None:
         """Return the offset up to which the cleaner has cleaned a partition; None where nothing is known."""

@@ -44,11 +44,6 @@ def refuse_missing_disk(
     raise StartError(f"{why}: mount it, or name it in log.dirs; {how}, and these partitions start empty")
 
 
-def directories_to_know(known: Mapping[str, str], present: Mapping[str, str], *, all_present: bool) -> dict[str, str]:
-    """Return the ids and paths for the next start. One that is offline now may be any of those that are known."""
-    return dict(present) if all_present else {**known, **present}
-
-
 def is_new(path: Path) -> bool:
     """Return whether a directory is missing, or has no meta.properties; False where it cannot be read."""
     try:

@@ -152,8 +152,8 @@ class ClusterTopics(Topics):
             raise
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) | {index}))
         self.disk_failures.note_new(made)
-        if self._dirs.may_name(topic.name):
-            self._outdated.add(made.log.directory.parent)
+        if (home := made.log.directory.parent) in self._dirs.naming(topic.name):
+            self._outdated.add(home)
         return made
 
     def _unmake(self, name: str, index: int, cause: StorageError) -> None:

@@ -180,10 +180,7 @@ class Topics:
 
     def _create(self, record: TopicRecord, config: TopicConfig, made: list[Partition]) -> Steps:
         try:
-            for index in range(record.partitions):
-                made.append(self.factory.make(record, index, config))
-                yield
-            self._dirs.sync()
+            yield from self._make(record, config, 0, made)
         except KafkaError as error:
             del self._creations[record.name]
             what = "topic %s could be neither created nor removed: %s"
@@ -198,6 +195,13 @@ class Topics:
         # Those of the broker may have changed meanwhile.
         self._reconfigure(topic, self.check_config(record.configs))
         return topic
+
+    def _make(self, record: TopicRecord, config: TopicConfig, first: int, made: list[Partition]) -> Iterator[None]:
+        """Make the partitions of a record from `first` on, one a step."""
+        for index in range(first, record.partitions):
+            made.append(self.factory.make(record, index, config))
+            yield
+        self._dirs.sync()
 
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
@@ -226,9 +230,9 @@ class Topics:
                 _log.error(failed, name, error.message)
 
     def _forget_old_offsets(self, name: str) -> None:
-        """Write a checkpoint if the present one knows offsets of a deleted topic of this name."""
-        if self._dirs.may_name(name):
-            self.take_checkpoint().write()
+        """Write a checkpoint where the present one knows offsets of a deleted topic of this name."""
+        if naming := self._dirs.naming(name):
+            self.take_checkpoint().write(naming)
 
     # -- Growth ----------------------------------------------------------------------------------------
 
@@ -262,10 +266,7 @@ class Topics:
     def _grow(self, topic: Topic, record: TopicRecord, made: list[Partition]) -> Steps:
         first = len(topic.partitions)
         try:
-            for index in range(first, record.partitions):
-                made.append(self.factory.make(record, index, topic.config))
-                yield
-            self._dirs.sync()
+            yield from self._make(record, topic.config, first, made)
         except KafkaError as error:
             del self._growths[topic.name]
             what = "topic %s could be neither grown nor left as it was: %s"

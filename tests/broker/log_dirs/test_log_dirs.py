@@ -299,6 +299,21 @@ async def test_a_full_disk_keeps_no_log_start_of_another_disk_from_being_written
         assert [each.start_on_disk for each in logs] == [1, 0, 1]
 
 
+async def test_a_full_disk_keeps_no_name_from_a_topic_of_another_disk(config: BrokerConfig, dirs: list[Path]) -> None:
+    disk = FullDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("others", 3)
+        for _ in range(2):
+            assert (await raw.create_topic("t")).error_code == 0
+            disk.free()
+            broker.topics.take_checkpoint().write()
+            place = home(dirs, "t-0")
+            await raw.delete_topic("t")
+            # What the checkpoint knows of the deleted topic must go; those of other disks know nothing of it.
+            disk.is_full = lambda path, place=place: "recovery-point" in path.name and path.parent != place
+        disk.free()
+
+
 async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
     disk = FullDisk(number=errno.EIO)
