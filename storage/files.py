@@ -407,10 +407,14 @@ class DirectoryLock:
         except OSError as error:
             raise DiskError("lock", self.path, error) from error
         self._file: File | None = file
-        boot = _lines(disk, file)[1]
-        # Where boots have no names, each start may be the first of its boot.
-        self.is_of_this_boot = boot == disk.boot_id() != ""
-        self._write(boot)
+        try:
+            boot = _lines(disk, file)[1]
+            # Where boots have no names, each start may be the first of its boot.
+            self.is_of_this_boot = boot == disk.boot_id() != ""
+            self._write(boot)
+        except BaseException:
+            self.release()
+            raise
 
     def note_boot(self) -> None:
         """Note that nothing is lost, as long as the machine runs on. Raises DiskError."""

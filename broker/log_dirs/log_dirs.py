@@ -4,7 +4,8 @@ Each directory is locked and has its own meta.properties, checkpoints and clean-
 node ids. A new partition goes to the directory with the fewest that has room. The metadata journal lies in the first
 directory, or in `metadata.log.dir`, which then need not hold partitions.
 
-A directory is offline until the next start if it cannot be used at start, or if its device fails while the broker runs.
+A directory is offline until the next start if it cannot be used at start (also for want of room, which a start after a
+crash needs), or if its device fails while the broker runs.
 Its partitions answer KAFKA_STORAGE_ERROR and have no leader in Metadata; all others go on. While a directory is
 offline, a partition that is in no other directory counts as being there: it is not made again. The broker cannot start
 without the directory of the metadata.
@@ -170,6 +171,10 @@ class LogDirs:
         """Return the directory of a log."""
         return self._by_path[log.directory.parent]
 
+    def at(self, path: Path) -> LogDir:
+        """Return the directory with this path, as `all` has it."""
+        return self._by_path[path]
+
     def named(self, path: str) -> LogDir | None:
         """Return the directory with this absolute path, or None."""
         return self._by_name.get(path)
@@ -239,19 +244,18 @@ class LogDirs:
         opened = [each.data for each in self._dirs if each.data is not None]
         return {each.meta.directory_id: str(each.path.absolute()) for each in opened}
 
-    def find(self, topic: str, index: int, topic_id: bytes) -> tuple[LogDir, Path] | None:
+    def find(self, topic: str, index: int) -> LogDir | None:
         """Return the place of a partition of an earlier run, None where it is in an offline directory.
 
-        A partition that a crash has removed is made again, empty.
+        Where a crash has removed it, it is the place to make it again.
         """
         home = self._found.get(f"{topic}-{index}")
         if home is None:
             if len(self.online) < len(self._dirs):
                 return None
             home = self._fewest()
-        directory = home.partitions.opened(topic, index, topic_id)
         home.count += 1
-        return home, directory
+        return home
 
     def make(self, topic: str, index: int, topic_id: bytes) -> Path:
         """Make the directory of a new partition, in the data directory with the fewest. It is durable after `sync`."""

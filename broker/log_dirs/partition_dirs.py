@@ -72,15 +72,13 @@ class PartitionDirs:
             self._sound.add(name)
         return written in (None, topic_id)
 
-    def opened(self, topic: str, index: int, topic_id: bytes) -> Path:
-        """Return the directory of a partition of an earlier run; make it again, empty, if a crash has removed it."""
-        directory = self.path(topic, index)
+    def open(self, directory: Path, topic_id: bytes) -> None:
+        """Open the directory of a partition of an earlier run; make it again, empty, if a crash has removed it."""
         if directory.name in self._sound:
             self._sound.remove(directory.name)
         elif self._id_in(directory) is None:
             _log.warning("%s: the directory or its topic id was missing and is made again", directory.name)
             self._make(directory, topic_id)
-        return directory
 
     def made(self, topic: str, index: int, topic_id: bytes) -> Path:
         """Make the directory of a new partition. It is durable after `sync`."""

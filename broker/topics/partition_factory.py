@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from ...storage.errors import StorageError, is_unreadable, of_device
+from ...storage.errors import StorageError, has_no_room, is_unreadable, of_device
 from ...storage.files import Disk
 from ...storage.known_logs import KnownLog
 from ...storage.log import Log
@@ -55,18 +55,20 @@ class PartitionFactory:
     def reopen(self, record: TopicRecord, index: int, config: TopicConfig) -> Partition:
         """Return a partition of an earlier run, with its log recovered; an OfflinePartition if its disk has failed."""
         key = record.name, index
-        found = self._dirs.find(*key, record.id)
-        if found is not None:
-            home, directory = found
+        home = self._dirs.find(*key)
+        if home is not None:
             point = home.recovery_point(key)
             start = home.checkpoints.log_starts.get(key, 0)
+            directory = home.partitions.path(*key)
             try:
+                home.partitions.open(directory, record.id)
                 known = home.take_known(directory.name)
                 return self._open(record, index, config, directory, home.is_clean, point, start, known)
             except StorageError as error:
                 if is_unreadable(error):
                     return self._offline(record, index, home, directory, error)
-                if not of_device(error):
+                # A start needs room, too: to build indexes again, say.
+                if not of_device(error) and not has_no_room(error):
                     raise
                 self._failures.directory_failed(home, error)
         failure = StorageError(f"the data directory of {record.name}-{index} is offline")

@@ -380,7 +380,11 @@ class Topics:
             # Recovery may have cut logs below their recovery points, and made directories.
             self._dirs.sync_all()
             # Also the first start of all: a checkpoint that is there tells which partitions have been made since.
-            self.take_checkpoint().write()
+            for path, write in self.take_checkpoint().writers.items():
+                try:
+                    write()
+                except StorageError as error:
+                    self.disk_failures.directory_failed(self._dirs.at(path), error)
         if records and not self._dirs.is_clean:
             logs = [each.log for each in self._with_logs()]
             _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))

@@ -314,6 +314,26 @@ async def test_a_full_disk_keeps_no_name_from_a_topic_of_another_disk(config: Br
         disk.free()
 
 
+@pytest.mark.parametrize("refused", ["", "recovery-point-offset-checkpoint", "partition.metadata"])
+async def test_a_start_after_a_crash_goes_on_without_a_directory_that_is_full(
+    config: BrokerConfig, dirs: list[Path], refused: str
+) -> None:
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 3)
+        for index in range(3):
+            await raw.produce("t", batch_of(b"x"), partition=index)
+    full = home(dirs, "t-1")
+    for each in dirs:
+        (each / checkpoints.CLEAN_SHUTDOWN).unlink()
+    (full / "t-1" / "partition.metadata").unlink()
+    disk = FullDisk(lambda path: full in path.parents and path.name.startswith(refused))
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        codes = [(await raw.produce("t", batch_of(b"y"), partition=index)).error_code for index in range(3)]
+        assert codes == [0, OFFLINE, 0]
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert [(await raw.fetch("t", 0, partition=index)).high_watermark for index in range(3)] == [2, 1, 2]
+
+
 async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:
     config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
     disk = FullDisk(number=errno.EIO)
