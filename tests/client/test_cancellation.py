@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from odradek.client import Admin, Consumer, ConsumerRecord, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import KafkaError
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.fake_transactions import committed
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -83,7 +82,7 @@ async def nothing_left_behind() -> AsyncGenerator[FakeCluster]:
     try:
         async with FakeCluster({"t": 2, "in": 1}) as cluster, asyncio.timeout(WITHIN_S):
             for partition in PLACES:
-                cluster.log(*partition).write(encode_batch([Record(-1, 7, None, b"%d" % n) for n in range(5)]))
+                write(cluster.log(*partition), 5)
             yield cluster
             while any(node.writers for node in cluster.nodes.values()):
                 await asyncio.sleep(0)  # until the cluster has heard that the connections are closed

@@ -16,9 +16,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -27,7 +26,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 def cluster_with_records() -> FakeCluster:
     cluster = FakeCluster({"t": 1, "u": 1})
     for topic in "tu":
-        cluster.log(topic).write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(3)]))
+        write(cluster.log(topic), 3)
     return cluster
 
 

@@ -11,11 +11,10 @@ import pytest
 from odradek.client import Consumer, Producer, TopicPartition
 from odradek.client.errors import ClientStopped, RequestTimedOut
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.proxy import Proxy
 from odradek.tests.support.clients.stopping import LIMIT_MS, in_time
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import keep_silent
 
 
@@ -26,7 +25,7 @@ async def asked(cluster: FakeCluster, key: ApiKey) -> None:
 
 
 async def member_that_has_records(cluster: FakeCluster, **more: Any) -> Consumer:
-    cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
+    write(cluster.log("t"), 5)
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 5}
     consumer = Consumer("t", bootstrap_servers=cluster.address, **options | more)
     await consumer.start()

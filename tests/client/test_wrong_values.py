@@ -26,10 +26,9 @@ from odradek.client import (
 )
 from odradek.client.core.options import _NOT_NEEDED
 from odradek.client.errors import KafkaError
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.compiled_kernel import records_by
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 
 T0 = TopicPartition("t", 0)
 Case = tuple[str, Callable[[Any], Any], str]
@@ -132,7 +131,7 @@ READS: list[Case] = [
 @pytest.mark.parametrize("case", READS, ids=ids)
 async def test_a_consumer_refuses_wrong_values_and_goes_on(case: Case) -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
+        write(cluster.log("t"), 5)
         options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
         async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
             assert await consumer.getone()

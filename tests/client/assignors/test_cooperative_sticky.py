@@ -24,7 +24,6 @@ from odradek.tests.support.seeds import examples
 Assignment = dict[str, list[TopicPartition]]
 COOPERATIVE = CooperativeStickyAssignor()
 STICKY = StickyAssignor()
-LARGE = drawn_groups(members=7, topics=5, partitions=40, racks=True)
 
 
 def share_out(group: Group) -> Assignment:
@@ -45,36 +44,20 @@ def hands(members: list[Member], count: int) -> dict[str, str]:
 # -- who may read what, when -------------------------------------------------------------------------------------------
 
 
-@given(LARGE)
+@given(drawn_groups(members=7, topics=5, partitions=40, racks=True))
 @settings(max_examples=examples(80))
-def test_nobody_is_given_what_another_still_holds(group: Group) -> None:
+def test_two_generations_carry_out_stickys_plan_and_nobody_is_given_what_another_still_holds(group: Group) -> None:
+    planned = STICKY.assign_with_racks(group.eager(), group.partitions, group.racks)
     believed = group.owners
     held = {partition for member in group.members for partition in member.owned}
-    for member_id, hand in share_out(group).items():
-        assert all(believed.get(partition) == member_id for partition in hand if partition in held)
-
-
-@given(LARGE)
-@settings(max_examples=examples(80))
-def test_all_but_what_must_be_given_up_first_is_as_sticky_plans_it(group: Group) -> None:
-    planned = STICKY.assign_with_racks(group.eager(), group.partitions, group.racks)
-    assignment = share_out(group)
-    held = {partition for member in group.members for partition in member.owned}
-    for member_id, hand in assignment.items():
-        missing = set(planned[member_id]) - set(hand)
-        assert set(hand) <= set(planned[member_id])
-        assert missing <= held
-
-
-@given(LARGE)
-@settings(max_examples=examples(80))
-def test_two_generations_carry_out_the_plan(group: Group) -> None:
     first = share_out(group)
-    given_up = group.with_owned(first, 6)
-    second = share_out(given_up)
+    for member_id, hand in first.items():
+        assert all(believed.get(partition) == member_id for partition in hand if partition in held)
+        assert set(hand) <= set(planned[member_id])
+        assert set(planned[member_id]) - set(hand) <= held
+    second = share_out(group.with_owned(first, 6))
     assert is_complete(group, second)
     assert all(set(first[member_id]) <= set(second[member_id]) for member_id in first)
-    planned = STICKY.assign_with_racks(group.eager(), group.partitions, group.racks)
     assert group.cost(second)[:2] == group.cost(planned)[:2]
     # And then there is nothing left to do.
     assert share_out(group.with_owned(second, 7)) == second

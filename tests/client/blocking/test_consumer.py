@@ -15,10 +15,9 @@ from odradek.client import ConsumerRecord, DeadLetterTopic, OffsetAndMetadata, P
 from odradek.client.blocking import Consumer, SimpleConsumer, Stream, ThreadedOffsetStore, loop_thread
 from odradek.client.errors import ClientStopped, ConcurrentPoll, HandlerFailed, OffsetStoreFailed
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -40,11 +39,6 @@ def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer
         "fetch_max_wait_ms": 20,
     }
     return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
-
-
-def write(cluster: FakeCluster, count: int, partition: int = 0) -> None:
-    log = cluster.log("t", partition)
-    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
 
 
 def committed(cluster: FakeCluster, partition: TopicPartition = T0) -> int | None:
@@ -74,7 +68,7 @@ def until(condition: Any) -> None:
 
 
 def test_records_come_one_by_one_and_many_at_a_time(cluster: FakeCluster) -> None:
-    write(cluster, 10)
+    write(cluster.log("t"), 10)
     with consumer_for(cluster) as consumer:
         consumer.assign([T0])
         assert consumer.getone().value == b"0"
@@ -85,7 +79,7 @@ def test_records_come_one_by_one_and_many_at_a_time(cluster: FakeCluster) -> Non
 
 
 def test_positions_move(cluster: FakeCluster) -> None:
-    write(cluster, 10)
+    write(cluster.log("t"), 10)
     with consumer_for(cluster) as consumer:
         consumer.assign([T0, T1])
         assert (consumer.assignment(), consumer.subscription()) == ({T0, T1}, frozenset())
@@ -115,7 +109,7 @@ def test_positions_move(cluster: FakeCluster) -> None:
 
 
 def test_records_come_by_column(cluster: FakeCluster) -> None:
-    write(cluster, 10)
+    write(cluster.log("t"), 10)
     with consumer_for(cluster) as consumer:
         consumer.assign([T0])
         columns = next(iter(consumer.batches()))
@@ -124,14 +118,14 @@ def test_records_come_by_column(cluster: FakeCluster) -> None:
 
 def test_a_simple_consumer_reads_one_broker(cluster: FakeCluster) -> None:
     host, _, port = cluster.address.rpartition(":")
-    write(cluster, 3)
+    write(cluster.log("t"), 3)
     with SimpleConsumer(host, int(port)) as simple:
         assert len(simple.fetch("t", 0, 0).records) == 3
         assert simple.find_leader("t", 0).port == int(port)
 
 
 def test_subscribing_before_the_start_joins_a_group_with_the_start(cluster: FakeCluster) -> None:
-    write(cluster, 4)
+    write(cluster.log("t"), 4)
     consumer = consumer_for(cluster, group_id="g", enable_auto_commit=False)
     consumer.subscribe("t")
     assert consumer.subscription() == {"t"}
@@ -146,14 +140,14 @@ def test_subscribing_before_the_start_joins_a_group_with_the_start(cluster: Fake
 
 
 def test_the_thread_that_polled_last_counts_its_records_as_processed(cluster: FakeCluster) -> None:
-    write(cluster, 4)
+    write(cluster.log("t"), 4)
     with consumer_for(cluster, "t", group_id="g") as consumer:
         take(consumer, 4)
     assert committed(cluster) == 4
 
 
 def test_an_exception_in_the_block_leaves_the_last_records_unprocessed(cluster: FakeCluster) -> None:
-    write(cluster, 4)
+    write(cluster.log("t"), 4)
     with pytest.raises(LookupError), consumer_for(cluster, "t", group_id="g") as consumer:
         take(consumer, 3)
         take(consumer, 1)
@@ -162,7 +156,7 @@ def test_an_exception_in_the_block_leaves_the_last_records_unprocessed(cluster: 
 
 
 def test_another_thread_ends_an_iteration_and_its_record_is_not_processed(cluster: FakeCluster) -> None:
-    write(cluster, 4)
+    write(cluster.log("t"), 4)
     with consumer_for(cluster, "t", group_id="g", max_poll_records=1) as consumer:
         seen: list[bytes | None] = []
         works, stopped = threading.Event(), threading.Event()
@@ -225,7 +219,7 @@ class Listener:
 
 
 def test_a_listener_may_call_the_consumer(cluster: FakeCluster) -> None:
-    write(cluster, 2)
+    write(cluster.log("t"), 2)
     with consumer_for(cluster, group_id="g", enable_auto_commit=False) as consumer:
         listener = Listener(consumer)
         consumer.subscribe("t", listener=listener)
@@ -250,7 +244,7 @@ class Store:
 
 
 def test_a_blocking_store_keeps_offsets(cluster: FakeCluster) -> None:
-    write(cluster, 5)
+    write(cluster.log("t"), 5)
     store = Store()
     with consumer_for(cluster, offset_store=ThreadedOffsetStore(store), enable_auto_commit=False) as consumer:
         consumer.assign([T0])
@@ -265,7 +259,7 @@ def test_a_blocking_store_keeps_offsets(cluster: FakeCluster) -> None:
 
 
 def test_a_handler_runs_in_threads_until_the_consumer_stops(cluster: FakeCluster) -> None:
-    write(cluster, 20)
+    write(cluster.log("t"), 20)
     seen: list[bytes | None] = []
     barrier, calls = threading.Barrier(2, timeout=WITHIN_S), count()
 
@@ -283,7 +277,7 @@ def test_a_handler_runs_in_threads_until_the_consumer_stops(cluster: FakeCluster
 
 
 def test_a_signal_drains_the_handlers(cluster: FakeCluster) -> None:
-    write(cluster, 8)
+    write(cluster.log("t"), 8)
     seen: list[bytes | None] = []
 
     def handle(record: ConsumerRecord) -> None:
@@ -300,7 +294,7 @@ def test_a_signal_drains_the_handlers(cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("ends", [Consumer.drain, Consumer.stop], ids=["drain", "stop"])
 def test_a_handler_may_end_its_consume(cluster: FakeCluster, ends: Callable[[Consumer], None]) -> None:
-    write(cluster, 20)
+    write(cluster.log("t"), 20)
     seen: list[bytes | None] = []
 
     def handle(record: ConsumerRecord) -> None:
@@ -315,7 +309,7 @@ def test_a_handler_may_end_its_consume(cluster: FakeCluster, ends: Callable[[Con
 
 
 def test_a_record_that_always_fails_goes_to_the_dead_letters_or_raises(cluster: FakeCluster) -> None:
-    write(cluster, 1)
+    write(cluster.log("t"), 1)
     dead: list[tuple[bytes | None, str]] = []
 
     def handle(record: ConsumerRecord) -> None:
@@ -333,7 +327,7 @@ def test_a_record_that_always_fails_goes_to_the_dead_letters_or_raises(cluster: 
 
 
 def test_a_coroutine_is_refused_where_it_would_not_run(cluster: FakeCluster) -> None:
-    write(cluster, 1)
+    write(cluster.log("t"), 1)
 
     async def handle(record: ConsumerRecord) -> None: ...
 
@@ -349,8 +343,8 @@ def test_a_coroutine_is_refused_where_it_would_not_run(cluster: FakeCluster) -> 
 
 
 def test_streams_are_read_by_threads(cluster: FakeCluster) -> None:
-    write(cluster, 5)
-    write(cluster, 5, partition=1)
+    write(cluster.log("t"), 5)
+    write(cluster.log("t", 1), 5)
     seen: list[list[int]] = [[], []]
 
     def read(number: int, stream: Stream) -> None:
@@ -370,7 +364,7 @@ def test_streams_are_read_by_threads(cluster: FakeCluster) -> None:
 
 
 def test_streams_of_a_pattern(cluster: FakeCluster) -> None:
-    write(cluster, 1)
+    write(cluster.log("t"), 1)
     with consumer_for(cluster, group_id="g") as consumer:
         [stream] = consumer.streams("t.*", 1)
         assert next(stream).value == b"0"
@@ -410,7 +404,7 @@ def test_ctrl_c_in_a_poll_loses_no_record(cluster: FakeCluster, way: str) -> Non
     with consumer_for(cluster, "t", group_id="g") as consumer:
         until(lambda: cluster.calls(ApiKey.FETCH))
         interrupts(cluster, ApiKey.FETCH)
-        write(cluster, 3)
+        write(cluster.log("t"), 3)
         with pytest.raises(KeyboardInterrupt):
             while True:
                 seen += poll_by(consumer, way)
@@ -435,8 +429,7 @@ def interrupt_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_that_an_interrupted_thread_missed_are_returned_again(
     cluster: FakeCluster, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(3):
-        cluster.log("t").write(encode_batch([Record(-1, 7, None, b"%d" % number)]))
+    write(cluster.log("t"), 3, per_batch=1)
     with consumer_for(cluster, "t", group_id="g") as consumer:
         take(consumer, 1)
         interrupt_the_next_call(monkeypatch)
@@ -449,7 +442,7 @@ def test_records_that_an_interrupted_thread_missed_are_returned_again(
 def test_a_stream_returns_the_record_that_an_interrupted_thread_missed(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(cluster, 3)
+    write(cluster.log("t"), 3)
     with consumer_for(cluster, group_id="g") as consumer:
         [stream] = consumer.streams({"t": 1})["t"]
         interrupt_the_next_call(monkeypatch)
@@ -460,7 +453,7 @@ def test_a_stream_returns_the_record_that_an_interrupted_thread_missed(
 
 @pytest.mark.parametrize("key", [ApiKey.OFFSET_COMMIT, ApiKey.LIST_OFFSETS])
 def test_ctrl_c_in_a_call_leaves_the_consumer_usable(cluster: FakeCluster, key: ApiKey) -> None:
-    write(cluster, 3)
+    write(cluster.log("t"), 3)
     with consumer_for(cluster, "t", group_id="g", enable_auto_commit=False) as consumer:
         take(consumer, 3)
         interrupts(cluster, key)

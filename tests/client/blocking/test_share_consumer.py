@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from odradek.client.blocking import ShareConsumer
 from odradek.client.errors import ClientStopped
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 
 ACCEPT, REJECT = 1, 3
 
@@ -19,7 +18,7 @@ ACCEPT, REJECT = 1, 3
 async def with_records(count: int, work: Any) -> FakeCluster:
     """Call `work` in a thread with the address of a cluster whose topic has so many records. Return the cluster."""
     async with FakeCluster({"t": 1}) as cluster:
-        cluster.log("t").write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
+        write(cluster.log("t"), count)
         await asyncio.to_thread(work, cluster.address)
         return cluster
 

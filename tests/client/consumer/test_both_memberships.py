@@ -12,9 +12,10 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer, keep_silent
 
-from .test_membership import T0, T1, until, write
+from .test_membership import T0, T1, until
 
 
 class Protocol(NamedTuple):

@@ -20,9 +20,8 @@ from odradek.client.errors import (
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, Step, in_pieces, keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -31,12 +30,6 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
     quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest"}
     return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
-
-
-def write(log: FakeLog, values: Iterable[int], per_batch: int = 10) -> None:
-    records = [Record(-1, 7, None, b"%d" % value) for value in values]
-    for start in range(0, len(records), per_batch):
-        log.write(encode_batch(records[start : start + per_batch]))
 
 
 async def read(consumer: Consumer, count: int, **options: Any) -> list[ConsumerRecord]:
@@ -74,9 +67,9 @@ def refuse_fetch(code: ErrorCode) -> Step:
 
 async def test_topics_are_read_whole_without_a_group() -> None:
     async with FakeCluster({"t": 2, "u": 1}) as cluster, consumer_for(cluster, "t", "u") as consumer:
-        write(cluster.log("t", 0), range(25))
-        write(cluster.log("t", 1), range(100, 125))
-        write(cluster.log("u"), range(200, 225))
+        write(cluster.log("t", 0), range(25), 10)
+        write(cluster.log("t", 1), range(100, 125), 10)
+        write(cluster.log("u"), range(200, 225), 10)
         records = await read(consumer, 75)
         assert sorted(numbers(records)) == [*range(25), *range(100, 125), *range(200, 225)]
         assert consumer.assignment() == {T0, T1, TopicPartition("u", 0)}
@@ -85,7 +78,7 @@ async def test_topics_are_read_whole_without_a_group() -> None:
 
 async def test_records_come_one_at_a_time_and_the_position_with_them() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t"), range(1200))
+        write(cluster.log("t"), range(1200), 10)
         seen: list[int] = []
         async for record in consumer:
             seen.append(record.offset)
@@ -97,7 +90,7 @@ async def test_records_come_one_at_a_time_and_the_position_with_them() -> None:
 
 async def test_asking_for_many_goes_on_where_asking_for_one_stopped() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t"), range(50))
+        write(cluster.log("t"), range(50), 10)
         async for record in consumer:
             if record.offset == 4:
                 break
@@ -106,8 +99,8 @@ async def test_asking_for_many_goes_on_where_asking_for_one_stopped() -> None:
 
 async def test_no_more_than_max_records_are_handed_out() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t", max_poll_records=7) as consumer:
-        write(cluster.log("t", 0), range(20))
-        write(cluster.log("t", 1), range(20))
+        write(cluster.log("t", 0), range(20), 10)
+        write(cluster.log("t", 1), range(20), 10)
         for limit, options in ((7, {}), (3, {"max_records": 3})):
             batches: dict[TopicPartition, list[ConsumerRecord]] = {}
             while not batches:
@@ -142,7 +135,7 @@ async def test_new_records_wake_who_waits() -> None:
 async def test_all_partitions_have_their_turn() -> None:
     async with FakeCluster({"t": 2}) as cluster:
         for partition in (0, 1):
-            write(cluster.log("t", partition), range(1000))
+            write(cluster.log("t", partition), range(1000), 10)
         # Each fetch brings one batch of ten, so a busy partition comes back while the other waits.
         async with consumer_for(cluster, "t", max_partition_fetch_bytes=1) as consumer:
             records = await read(consumer, 200, max_records=10)
@@ -151,7 +144,7 @@ async def test_all_partitions_have_their_turn() -> None:
 
 async def test_what_is_fetched_ahead_is_bounded() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(5000))
+        write(cluster.log("t"), range(5000), 10)
         size = len(cluster.log("t").batches[0])
         async with consumer_for(cluster, "t", max_partition_fetch_bytes=4 * size) as consumer:
             await read(consumer, 1, max_records=1)
@@ -210,7 +203,7 @@ async def test_a_reset_while_the_connection_to_the_leader_opens_is_followed(capl
         return await cluster.defaults[ApiKey.LIST_OFFSETS](call)
 
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(100))
+        write(cluster.log("t"), range(100), 10)
         async with consumer_for(cluster) as consumer, asyncio.timeout(10):
             cluster.on(ApiKey.API_VERSIONS, late)
             consumer.assign([T0])
@@ -226,7 +219,7 @@ async def test_a_reset_while_the_connection_to_the_leader_opens_is_followed(capl
 
 async def test_seeking_goes_on_from_there_and_drops_what_was_fetched() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
-        write(cluster.log("t"), range(100))
+        write(cluster.log("t"), range(100), 10)
         consumer.assign([T0])
         await read(consumer, 5, max_records=5)
         consumer.seek(T0, 95)
@@ -240,7 +233,7 @@ async def test_seeking_goes_on_from_there_and_drops_what_was_fetched() -> None:
 
 async def test_a_paused_partition_waits_and_nothing_of_it_is_lost() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t", 0), range(100))
+        write(cluster.log("t", 0), range(100), 10)
         async for record in consumer:
             if record.offset == 9:
                 break
@@ -258,7 +251,7 @@ async def test_what_paused_partitions_hold_keeps_no_other_from_being_fetched() -
     async with FakeCluster({"t": 5}) as cluster, consumer_for(cluster, "t", **options) as consumer, asyncio.timeout(10):
         for number in range(4):
             for _ in range(20):
-                write(cluster.log("t", number), range(100))
+                write(cluster.log("t", number), range(100), 10)
         while sum(state.buffered_bytes for state in consumer._positions) < 4_000:
             await asyncio.sleep(0.001)
         consumer.pause(*(TopicPartition("t", number) for number in range(4)))
@@ -269,7 +262,7 @@ async def test_what_paused_partitions_hold_keeps_no_other_from_being_fetched() -
 async def test_a_reset_is_logged_with_both_offsets_and_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
         log = cluster.log("t")
-        write(log, range(30))
+        write(log, range(30), 10)
         consumer.assign([T0])
         assert numbers(await read(consumer, 10, max_records=10)) == list(range(10))
         log.start, log.batches = 20, log.batches[2:]
@@ -309,7 +302,7 @@ async def test_ends_of_the_log_are_told() -> None:
 async def test_answers_come_a_few_bytes_at_a_time() -> None:
     async with FakeCluster({"t": 2}) as cluster:
         for partition in (0, 1):
-            write(cluster.log("t", partition), range(30))
+            write(cluster.log("t", partition), range(30), 10)
         cluster.on(ApiKey.FETCH, in_pieces(100), in_pieces(100))
         async with consumer_for(cluster, "t", max_partition_fetch_bytes=200) as consumer:
             records = await read(consumer, 60)
@@ -348,7 +341,7 @@ async def test_a_rejection_is_raised_once_and_the_other_partitions_go_on() -> No
 
 async def test_what_the_broker_cannot_read_is_raised_and_can_be_passed() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
-        write(cluster.log("t"), range(30))
+        write(cluster.log("t"), range(30), 10)
         cluster.on(ApiKey.FETCH, refuse_fetch(ErrorCode.CORRUPT_MESSAGE))
         consumer.assign([T0])
         consumer.seek(T0, 10)
@@ -361,7 +354,7 @@ async def test_what_the_broker_cannot_read_is_raised_and_can_be_passed() -> None
 async def test_a_damaged_batch_is_raised_after_what_stands_before_it() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         log = cluster.log("t")
-        write(log, range(20))
+        write(log, range(20), 10)
         log.batches[1] = log.batches[1][:-1] + b"\xff"
         async with consumer_for(cluster, "t") as consumer:
             assert len(await read(consumer, 10)) == 10
@@ -475,8 +468,8 @@ async def test_a_waiting_task_learns_that_the_consumer_is_stopped() -> None:
 
 async def test_whole_batches_move_the_position_and_come_in_bounded_answers() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t", 0), range(50))
-        write(cluster.log("t", 1), range(50, 70))
+        write(cluster.log("t", 0), range(50), 10)
+        write(cluster.log("t", 1), range(50, 70), 10)
         values: dict[int, list[bytes | None]] = {0: [], 1: []}
         async with asyncio.timeout(10):
             while sum(map(len, values.values())) < 70:

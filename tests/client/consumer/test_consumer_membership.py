@@ -20,9 +20,10 @@ from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
 
-from .test_membership import Told, until, write
+from .test_membership import Told, until
 
 BEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -85,7 +86,7 @@ async def test_a_stop_does_not_wait_for_a_coordinator_that_never_comes() -> None
         await until(consumer, lambda: bool(consumer.assignment()))
         cluster.defaults[BEAT] = rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         async with asyncio.timeout(10):
-            await consumer.stop(timeout_ms=50)
+            await consumer.stop(timeout_ms=300)
         assert len([each for each in beats(cluster) if each.member_epoch < 0]) > 1
         assert cluster.group.left == []
 

@@ -17,10 +17,9 @@ from odradek.client import Consumer, KafkaError, TopicPartition
 from odradek.client.errors import CommitFailed
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Struct
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, Step, do_and_drop, do_it, drop
 from odradek.tests.support.seeds import IS_SOAK
 
@@ -196,8 +195,7 @@ class Run:
 def cluster_with_records() -> FakeCluster:
     cluster = FakeCluster({"t": 2}, nodes=2)
     for partition in PARTITIONS:
-        for _ in range(10):
-            cluster.log(*partition).write(encode_batch([Record(-1, 7, None, b"x")]))
+        write(cluster.log(*partition), 10, per_batch=1)
     return cluster
 
 
@@ -254,7 +252,7 @@ async def test_a_partition_that_cannot_be_reset_holds_up_no_other() -> None:
 
     async with FakeCluster({"t": 2}) as cluster, asyncio.timeout(20):
         for partition in PARTITIONS:
-            cluster.log(*partition).write(encode_batch([Record(-1, 7, None, b"x")]))
+            write(cluster.log(*partition), 1)
         cluster.on(ApiKey.LIST_OFFSETS, step)
         consumer = Consumer(bootstrap_servers=cluster.address, auto_offset_reset="earliest", retry_backoff_ms=1)
         consumer.assign(PARTITIONS)

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
 
 import pytest
 from odradek.client import Consumer, TopicPartition
 from odradek.client.errors import ClientStopped, InvalidOption
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
-from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, drop
 
 from .test_consumer import consumer_for
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-def write(log: FakeLog, values: Iterable[int], timestamp_ms: int = 7) -> None:
-    for value in values:
-        log.write(encode_batch([Record(-1, timestamp_ms, None, b"%d" % value)]))
 
 
 async def read(consumer: Consumer, count: int) -> list[int]:
@@ -107,7 +100,7 @@ async def test_after_a_lost_response_the_session_begins_anew() -> None:
         write(cluster.log("t"), [0])
         assert await read(consumer, 1) == [0]
         cluster.on(ApiKey.FETCH, drop)
-        write(cluster.log("t"), range(1, 20))
+        write(cluster.log("t"), range(1, 20), 1)
         assert await read(consumer, 19) == list(range(1, 20))
 
 
@@ -118,12 +111,12 @@ async def test_records_come_from_the_follower_in_the_rack_and_from_the_leader_wh
     async with FakeCluster({"t": 1}, nodes=2) as cluster:
         cluster.log("t").followers["b"] = 2
         async with consumer_for(cluster, "t", client_rack="b") as consumer:
-            write(cluster.log("t"), range(10))
+            write(cluster.log("t"), range(10), 1)
             assert await read(consumer, 10) == list(range(10))
             at_follower = [call for call in cluster.nodes[2].calls if call.key is ApiKey.FETCH]
             assert at_follower and {call.request.rack_id for call in at_follower} == {"b"}
             cluster.log("t").followers.clear()  # the follower has lost the partition
-            write(cluster.log("t"), range(10, 20))
+            write(cluster.log("t"), range(10, 20), 1)
             assert await read(consumer, 10) == list(range(10, 20))
 
 
@@ -142,9 +135,9 @@ async def test_a_client_without_a_rack_reads_from_the_leader() -> None:
 async def test_a_reset_by_duration_begins_with_the_records_of_that_time() -> None:
     now_ms = time.time_ns() // 1_000_000
     async with FakeCluster({"t": 2}) as cluster:
-        write(cluster.log("t", 0), [1, 2], now_ms - 7_200_000)
-        write(cluster.log("t", 0), [3, 4], now_ms - 1_800_000)
-        write(cluster.log("t", 1), [5], now_ms - 7_200_000)
+        write(cluster.log("t", 0), [1, 2], 1, now_ms - 7_200_000)
+        write(cluster.log("t", 0), [3, 4], 1, now_ms - 1_800_000)
+        write(cluster.log("t", 1), [5], 1, now_ms - 7_200_000)
         async with consumer_for(cluster, "t", auto_offset_reset="by_duration:PT1H") as consumer:
             assert await read(consumer, 2) == [3, 4]
             assert await consumer.position(T1) == 1, "no record is as young: from now on"
@@ -161,7 +154,7 @@ def test_an_invalid_reset_is_rejected(text: str) -> None:
 
 async def test_getone_returns_record_after_record_until_the_stop() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(3))
+        write(cluster.log("t"), range(3), 1)
         consumer = consumer_for(cluster, "t")
         await consumer.start()
         assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]

@@ -14,9 +14,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, drop, keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -31,10 +30,6 @@ def member_of(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
         "group_id": "g",
     }
     return Consumer(*topics or ("t",), bootstrap_servers=cluster.address, **quick | options)
-
-
-def write(log: FakeLog, count: int) -> None:
-    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
 
 
 async def until(consumer: Consumer, true: Callable[[], bool]) -> list[int]:

@@ -12,9 +12,8 @@ from odradek.client import Consumer, KafkaError, OffsetAndMetadata, TopicPartiti
 from odradek.client.errors import CommitFailed, ErrorCode
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer
 
 T0 = TopicPartition("t", 0)
@@ -25,10 +24,6 @@ REBALANCE = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 def member_of(cluster: FakeCluster, **options: Any) -> Consumer:
     quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "heartbeat_interval_ms": 5, "group_id": "g"}
     return Consumer("t", bootstrap_servers=cluster.address, auto_offset_reset="earliest", **quick | options)
-
-
-def write(cluster: FakeCluster, count: int) -> None:
-    cluster.log("t").write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
 
 
 async def take(consumer: Consumer, count: int) -> list[int]:
@@ -61,7 +56,7 @@ class Listener:
 
 async def test_a_commit_after_the_partitions_were_lost_fails_and_commits_nothing() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 50)
+        write(cluster.log("t"), 50)
         async with member_of(cluster, enable_auto_commit=False) as consumer:
             assert len(await take(consumer, 50)) == 50
             cluster.on(ApiKey.HEARTBEAT, UNKNOWN_MEMBER)
@@ -79,7 +74,7 @@ async def test_a_commit_after_the_partitions_were_lost_fails_and_commits_nothing
 
 async def test_a_fenced_member_joins_again_when_its_user_asks_for_more() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         async with member_of(cluster) as consumer:
             await take(consumer, 4)
             cluster.on(ApiKey.HEARTBEAT, UNKNOWN_MEMBER)
@@ -91,7 +86,7 @@ async def test_a_fenced_member_joins_again_when_its_user_asks_for_more() -> None
 
 async def test_a_commit_that_waited_while_its_partition_was_taken_away_fails() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         go_on = asyncio.Event()
 
         async def slow_commit(call: Call) -> Any:
@@ -123,7 +118,7 @@ async def test_a_user_that_stalls_leaves_without_a_rebalance_and_returns_at_its_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         async with member_of(cluster, max_poll_interval_ms=60, enable_auto_commit=False) as consumer:
             await take(consumer, 4)
             with caplog.at_level(logging.WARNING, "odradek.client"):
@@ -139,7 +134,7 @@ async def test_a_user_that_stalls_leaves_without_a_rebalance_and_returns_at_its_
 
 async def test_a_poll_that_waits_and_a_loop_that_takes_records_are_no_stalls() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 20)
+        write(cluster.log("t"), 20)
         async with member_of(cluster, max_poll_interval_ms=60, heartbeat_interval_ms=5) as consumer:
             async for record in consumer:
                 await asyncio.sleep(0.01)
@@ -183,7 +178,7 @@ async def test_a_listener_that_raises_is_raised_by_every_poll_until_the_topics_a
             raise ZeroDivisionError("a bug of the user's")
 
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 3)
+        write(cluster.log("t"), 3)
         consumer = member_of(cluster)
         consumer.subscribe("t", listener=Broken())
         async with consumer:
@@ -221,7 +216,7 @@ async def test_a_listener_that_raises_while_the_consumer_stops_is_raised_by_stop
 
 async def test_a_stop_by_another_task_ends_the_loop_and_its_record_is_not_committed() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         consumer = member_of(cluster)
         await consumer.start()
         works, goes_on = asyncio.Event(), asyncio.Event()
@@ -250,7 +245,7 @@ async def test_two_tasks_that_poll_at_the_same_time_get_a_clear_error() -> None:
         for poll in (consumer.getmany(), anext(consumer)):
             with pytest.raises(KafkaError, match="only one task may poll at a time"):
                 await poll
-        write(cluster, 1)
+        write(cluster.log("t"), 1)
         assert await waiting
         assert await consumer.getmany() == {}
 
@@ -260,7 +255,7 @@ async def test_two_tasks_that_poll_at_the_same_time_get_a_clear_error() -> None:
 
 async def test_auto_commit_does_not_overtake_a_commit_of_the_users() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 50)
+        write(cluster.log("t"), 50)
         async with member_of(cluster, auto_commit_interval_ms=3) as consumer:
             await take(consumer, 5)
             await consumer.commit({T0: 40})
@@ -275,7 +270,7 @@ async def test_auto_commit_does_not_overtake_a_commit_of_the_users() -> None:
 
 async def test_a_note_of_a_commit_ends_with_the_assignment() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         consumer = Consumer(
             bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", auto_commit_interval_ms=3
         )

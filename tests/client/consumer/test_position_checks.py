@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -17,19 +16,13 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
-from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Step, answer, drop
 
 from .test_consumer import consumer_for
 
 T0 = TopicPartition("t", 0)
-
-
-def write(log: FakeLog, values: Iterable[int]) -> None:
-    for value in values:
-        log.write(encode_batch([Record(-1, 7, None, b"%d" % value)]))
 
 
 async def read(consumer: Consumer, count: int, **options: Any) -> list[int]:
@@ -50,12 +43,12 @@ async def test_a_paused_partition_of_a_topic_made_again_is_read_from_where_the_r
 ) -> None:
     caplog.set_level(logging.INFO, logger="odradek")
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", group_id=group_id) as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert await read(consumer, 10) == list(range(10))
         consumer.pause(T0)
         await consumer.getmany()
         cluster.make_again("t")
-        write(cluster.log("t"), range(100, 125))
+        write(cluster.log("t"), range(100, 125), 1)
         consumer.resume(T0)
         assert await read(consumer, 25) == list(range(100, 125)), "not from offset 10 of another topic"
     assert "t-0: reset from offset 10 to offset 0: t-0: the topic was deleted and made again" in caplog.text
@@ -64,22 +57,22 @@ async def test_a_paused_partition_of_a_topic_made_again_is_read_from_where_the_r
 async def test_a_topic_that_was_made_again_with_fewer_partitions_is_read_on() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, metadata_max_age_ms=5) as consumer:
         for number in (0, 1):
-            write(cluster.log("t", number), range(5))
+            write(cluster.log("t", number), range(5), 1)
         consumer.assign([T0, TopicPartition("t", 1)])
         await read(consumer, 10)
         cluster.make_again("t")
-        write(cluster.log("t"), range(100, 105))
+        write(cluster.log("t"), range(100, 105), 1)
         assert await read(consumer, 5) == list(range(100, 105))
         assert await consumer.getmany(timeout_ms=50) == {}
         cluster.make_again("t", 2)
         for number in (0, 1):
-            write(cluster.log("t", number), range(5))
+            write(cluster.log("t", number), range(5), 1)
         assert sorted(await read(consumer, 10)) == sorted([*range(5), *range(5)])
 
 
 async def test_a_partition_that_is_not_there_keeps_no_other_from_its_records() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
-        write(cluster.log("t"), range(5))
+        write(cluster.log("t"), range(5), 1)
         consumer.assign([T0, TopicPartition("t", 7)])
         errors, values = [], list[int]()
         async with asyncio.timeout(10):
@@ -93,10 +86,10 @@ async def test_a_partition_that_is_not_there_keeps_no_other_from_its_records() -
 
 async def test_what_was_fetched_of_the_old_topic_is_not_returned() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", metadata_max_age_ms=5) as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert await read(consumer, 1, max_records=1) == [0]
         cluster.make_again("t")
-        write(cluster.log("t"), range(100, 105))
+        write(cluster.log("t"), range(100, 105), 1)
         asked = len(cluster.calls(ApiKey.LIST_OFFSETS))
         async with asyncio.timeout(10):
             while len(cluster.calls(ApiKey.LIST_OFFSETS)) == asked:
@@ -106,12 +99,12 @@ async def test_what_was_fetched_of_the_old_topic_is_not_returned() -> None:
 
 async def test_without_a_reset_each_poll_says_that_the_topic_was_made_again_until_a_seek() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, auto_offset_reset="none") as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         consumer.assign([T0])
         consumer.seek(T0, 0)
         assert await read(consumer, 10) == list(range(10))
         cluster.make_again("t")
-        write(cluster.log("t"), range(100, 125))
+        write(cluster.log("t"), range(100, 125), 1)
         for _ in range(2):
             with pytest.raises(TopicRecreated, match="made again after offset 10") as raised:
                 await read(consumer, 1)
@@ -124,7 +117,7 @@ async def test_a_commit_is_not_made_for_a_topic_that_took_the_name() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         consumer = consumer_for(cluster, "t", group_id="g", enable_auto_commit=False)
         async with consumer:
-            write(cluster.log("t"), range(10))
+            write(cluster.log("t"), range(10), 1)
             assert len(await read(consumer, 10)) == 10
             consumer.pause(T0)
             cluster.make_again("t")
@@ -139,20 +132,20 @@ async def test_a_commit_is_not_made_for_a_topic_that_took_the_name() -> None:
 @pytest.mark.parametrize("nodes", [1, 2])
 async def test_reading_goes_on_where_the_new_leader_diverges(nodes: int, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster({"t": 1}, nodes=nodes) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert await read(consumer, 10) == list(range(10))
         cluster.log("t").truncate(6, leader=nodes)
-        write(cluster.log("t"), range(100, 110))
+        write(cluster.log("t"), range(100, 110), 1)
         assert await read(consumer, 10) == list(range(100, 110)), "from offset 6, not from 10"
     assert "t-0: reset from offset 10 to offset 6: t-0: the leader has lost records from offset 6 on" in caplog.text
 
 
 async def test_what_was_fetched_ahead_of_a_truncation_is_fetched_again() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", metadata_max_age_ms=5) as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert await read(consumer, 2, max_records=1) == [0, 1]
         cluster.log("t").truncate(4)
-        write(cluster.log("t"), [100, 101])
+        write(cluster.log("t"), [100, 101], 1)
         asked = len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH))
         async with asyncio.timeout(10):
             while len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH)) == asked:
@@ -162,12 +155,12 @@ async def test_what_was_fetched_ahead_of_a_truncation_is_fetched_again() -> None
 
 async def test_without_a_reset_a_truncation_is_raised_with_its_offsets() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, auto_offset_reset="none") as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         consumer.assign([T0])
         consumer.seek(T0, 0)
         assert len(await read(consumer, 10)) == 10
         cluster.log("t").truncate(6)
-        write(cluster.log("t"), range(100, 110))
+        write(cluster.log("t"), range(100, 110), 1)
         for _ in range(2):
             with pytest.raises(LogTruncated, match="lost records from offset 6 on that were read up to offset 10") as e:
                 await read(consumer, 1)
@@ -178,21 +171,21 @@ async def test_without_a_reset_a_truncation_is_raised_with_its_offsets() -> None
 
 async def test_a_committed_offset_is_checked_before_it_is_read_on() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         async with consumer_for(cluster, "t", group_id="g") as consumer:
             assert len(await read(consumer, 10)) == 10
         cluster.log("t").truncate(6)
-        write(cluster.log("t"), range(100, 110))
+        write(cluster.log("t"), range(100, 110), 1)
         async with consumer_for(cluster, "t", group_id="g") as consumer:
             assert await read(consumer, 10) == list(range(100, 110))
 
 
 async def test_an_election_without_a_loss_goes_unnoticed() -> None:
     async with FakeCluster({"t": 1}, nodes=2) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert len(await read(consumer, 10)) == 10
         cluster.log("t").truncate(10, leader=2)
-        write(cluster.log("t"), range(10, 20))
+        write(cluster.log("t"), range(10, 20), 1)
         assert await read(consumer, 10) == list(range(10, 20))
 
 
@@ -213,11 +206,11 @@ def _refuse(code: ErrorCode) -> Step:
 )
 async def test_a_check_that_fails_is_made_again(step: Step) -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer:
-        write(cluster.log("t"), range(10))
+        write(cluster.log("t"), range(10), 1)
         assert len(await read(consumer, 10)) == 10
         cluster.on(ApiKey.OFFSET_FOR_LEADER_EPOCH, step, step)
         cluster.log("t").truncate(6)
-        write(cluster.log("t"), range(100, 110))
+        write(cluster.log("t"), range(100, 110), 1)
         assert await read(consumer, 10) == list(range(100, 110))
 
 
@@ -225,8 +218,8 @@ async def test_a_broker_that_cannot_tell_is_read_on() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         del cluster.versions[ApiKey.OFFSET_FOR_LEADER_EPOCH]
         async with consumer_for(cluster, "t") as consumer:
-            write(cluster.log("t"), range(10))
+            write(cluster.log("t"), range(10), 1)
             assert len(await read(consumer, 10)) == 10
             cluster.log("t").truncate(10)
-            write(cluster.log("t"), range(10, 12))
+            write(cluster.log("t"), range(10, 12), 1)
             assert await read(consumer, 2) == [10, 11]

@@ -9,33 +9,21 @@ import pytest
 from odradek.client import Consumer, TopicPartition
 from odradek.client.core.metrics import Metric, PrometheusBridge, prometheus_name
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
+from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
-    quick = {
-        "retry_backoff_ms": 1,
-        "retry_backoff_max_ms": 5,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 5,
-        "group_id": "g",
-        "client_id": "c",
-    }
-    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
-
-
-def write(cluster: FakeCluster, count: int, partition: int = 0) -> None:
-    cluster.log("t", partition).write(encode_batch([Record(-1, 7, None, b"x")] * count))
+    return quick_consumer(cluster, *topics, **{"heartbeat_interval_ms": 5, "group_id": "g", "client_id": "c"} | options)
 
 
 async def test_metrics_have_kafkas_names_and_count() -> None:
     async with FakeCluster({"t": 2}) as cluster:
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         consumer = consumer_for(cluster, "t")
         assert consumer.metrics() == []
         async with consumer, asyncio.timeout(10):
@@ -58,7 +46,7 @@ async def test_the_bridge_shows_metrics_to_prometheus() -> None:
     bridge, registry = PrometheusBridge(), prometheus.CollectorRegistry()
     registry.register(bridge)
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
-        write(cluster, 3)
+        write(cluster.log("t"), 3)
         bridge.add(consumer)
         await consumer.getone()
         page = prometheus.generate_latest(registry).decode()
@@ -76,7 +64,7 @@ def test_a_metric_keeps_its_name_in_prometheus() -> None:
 
 async def test_an_explanation_tells_the_lag_and_what_is_waited_for() -> None:
     async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
-        write(cluster, 10)
+        write(cluster.log("t"), 10)
         while not await consumer.getmany(timeout_ms=50, max_records=4):
             pass
         consumer.pause(T1)
@@ -108,7 +96,7 @@ async def test_the_warning_of_a_stall_names_the_users_line(caplog: pytest.LogCap
         await asyncio.Event().wait()  # here
 
     async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
-        write(cluster, 3)
+        write(cluster.log("t"), 3)
         async with consumer_for(cluster, "t", max_poll_interval_ms=20) as consumer:
             user = asyncio.ensure_future(work(consumer))
             while not cluster.group.left:

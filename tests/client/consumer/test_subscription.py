@@ -13,28 +13,16 @@ from odradek.client.errors import InvalidOption, NotAssigned, OffsetStoreFailed
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
+from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
-    quick = {
-        "retry_backoff_ms": 1,
-        "retry_backoff_max_ms": 5,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 5,
-        "metadata_max_age_ms": 5,
-    }
-    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
-
-
-def write(log: FakeLog, count: int) -> None:
-    for _ in range(count):
-        log.write(encode_batch([Record(-1, 7, None, b"x")]))
+    return quick_consumer(cluster, *topics, **{"heartbeat_interval_ms": 5, "metadata_max_age_ms": 5} | options)
 
 
 async def until(consumer: Consumer, true: Callable[[], bool]) -> list[TopicPartition]:
@@ -54,13 +42,13 @@ async def until(consumer: Consumer, true: Callable[[], bool]) -> list[TopicParti
 async def test_a_pattern_reads_the_topics_that_match_also_later_ones(group_id: str | None) -> None:
     async with FakeCluster({"flights-1": 1, "flights-2": 1, "weather": 1, "old-flights-1": 1}) as cluster:
         for name in cluster.topics:
-            write(cluster.log(name), 1)
+            write(cluster.log(name), 1, 1)
         async with consumer_for(cluster, group_id=group_id) as consumer:
             consumer.subscribe(pattern=r"flights-\d")
             found = await until(consumer, lambda: len(consumer.assignment()) == 2)
             assert consumer.subscription() == {"flights-1", "flights-2"}
             cluster.topics["flights-3"] = [FakeLog(1)]
-            write(cluster.log("flights-3"), 1)
+            write(cluster.log("flights-3"), 1, 1)
             while len(found) < 3:
                 found += await until(consumer, lambda: True)
                 found += [p for p, records in (await consumer.getmany(timeout_ms=5)).items() for _ in records]
@@ -109,7 +97,7 @@ async def test_a_topic_that_is_subscribed_again_begins_as_auto_offset_reset_says
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", auto_offset_reset="latest") as consumer:
         assert await consumer.position(T0) == 0
         await consumer.unsubscribe()
-        write(cluster.log("t"), 5)
+        write(cluster.log("t"), 5, 1)
         consumer.subscribe("t")
         assert await consumer.position(T0) == 5
 
@@ -137,8 +125,8 @@ async def test_a_pause_is_kept_over_a_rebalance_that_gives_the_partition_back() 
         cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
         await until(consumer, lambda: cluster.group.generation > generation and len(consumer.assignment()) == 2)
         assert consumer.paused() == {T0}
-        write(cluster.log("t", 0), 1)
-        write(cluster.log("t", 1), 1)
+        write(cluster.log("t", 0), 1, 1)
+        write(cluster.log("t", 1), 1, 1)
         read: list[TopicPartition] = []
         async with asyncio.timeout(10):
             while not read:
@@ -183,8 +171,8 @@ class Table:
 async def test_a_store_keeps_the_offsets_in_the_place_of_the_group(group_id: str | None) -> None:
     table = Table({T0: 4})
     async with FakeCluster({"t": 2}) as cluster:
-        write(cluster.log("t", 0), 10)
-        write(cluster.log("t", 1), 5)
+        write(cluster.log("t", 0), 10, 1)
+        write(cluster.log("t", 1), 5, 1)
         async with consumer_for(cluster, "t", group_id=group_id, offset_store=table) as consumer:
             read: list[TopicPartition] = []
             while len(read) < 11:
@@ -198,7 +186,7 @@ async def test_a_store_keeps_the_offsets_in_the_place_of_the_group(group_id: str
 async def test_what_a_store_raises_reaches_the_user() -> None:
     table = Table({})
     async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1)
+        write(cluster.log("t"), 1, 1)
         async with consumer_for(cluster, offset_store=table, enable_auto_commit=False) as consumer:
             consumer.assign([T0])
             await consumer.getone()
@@ -216,7 +204,7 @@ async def test_what_a_store_raises_reaches_the_user() -> None:
 
 async def test_a_commit_carries_its_text_and_brings_it_back() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", group_id="g") as consumer:
-        write(cluster.log("t"), 3)
+        write(cluster.log("t"), 3, 1)
         await consumer.getone()
         await consumer.commit({T0: OffsetAndMetadata(1, "at noon", 0)})
         assert (await consumer.committed(T0))[T0] == OffsetAndMetadata(1, "at noon", 0)

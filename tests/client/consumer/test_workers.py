@@ -32,6 +32,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
+from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import answer
 
@@ -39,14 +40,7 @@ T0 = TopicPartition("t", 0)
 
 
 def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
-    quick = {
-        "retry_backoff_ms": 1,
-        "retry_backoff_max_ms": 5,
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 5,
-        "group_id": "g",
-    }
-    return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
+    return quick_consumer(cluster, *topics, **{"heartbeat_interval_ms": 5, "group_id": "g"} | options)
 
 
 class NoStore:

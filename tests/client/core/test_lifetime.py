@@ -15,11 +15,10 @@ from odradek.client import Admin, Consumer, Producer, SimpleConsumer, blocking
 from odradek.client.core.lifetime import Lifetime
 from odradek.client.errors import ClientStopped, WrongEventLoop
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
 from odradek.tests.support.clients.stopping import in_time
 from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call
 
 Task = asyncio.Task[None]
@@ -64,7 +63,7 @@ def cluster_with_records_in_thread() -> Iterator[FakeCluster]:
 
 
 def write_records(cluster: FakeCluster) -> None:
-    cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
+    write(cluster.log("t"), 5)
 
 
 async def is_over(cluster: FakeCluster, before: set[asyncio.Task[Any]]) -> None:

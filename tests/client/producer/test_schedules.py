@@ -144,9 +144,12 @@ def test_a_batch_that_may_be_written_keeps_its_sequence_when_one_behind_it_fails
     assert isinstance(told[1], RecordMetadata)
 
 
-def test_records_behind_a_failed_one_are_not_written_twice_where_the_broker_has_forgotten_the_producer() -> None:
+@pytest.mark.parametrize("then", ["do it and hang up", "NOT_LEADER_OR_FOLLOWER after"])
+def test_records_behind_a_failed_one_are_not_written_twice_where_the_broker_has_forgotten_the_producer(
+    then: str,
+) -> None:
     """It takes any sequence then: what came behind the failed record may be in the log."""
-    uvloop.run(run(["INVALID_RECORD before", "do it and hang up"], forgets=True))
+    uvloop.run(run(["INVALID_RECORD before", then], forgets=True))
 
 
 def test_no_batch_overtakes_those_that_the_old_leader_has() -> None:

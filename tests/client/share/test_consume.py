@@ -13,8 +13,9 @@ from odradek.client.errors import ConcurrentPoll, InvalidOption
 from odradek.client.share import held_records
 from odradek.client.share.deliveries import Acknowledgement
 from odradek.protocol.apis import ApiKey
-from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
+from odradek.tests.client.share.workers import explicit, kinds, take, worker
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call
 
 ACCEPT, REJECT = Acknowledgement.ACCEPT, Acknowledgement.REJECT

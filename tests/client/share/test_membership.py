@@ -10,8 +10,9 @@ from odradek.client import KafkaError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from odradek.tests.client.share.workers import take, worker, write
+from odradek.tests.client.share.workers import take, worker
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop
 
 HEARTBEAT = ApiKey.SHARE_GROUP_HEARTBEAT

@@ -30,8 +30,9 @@ from odradek.protocol.messages.share_fetch import ShareFetchResponse
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
+from odradek.tests.client.share.workers import explicit, kinds, take, worker
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE

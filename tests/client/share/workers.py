@@ -6,9 +6,7 @@ import asyncio
 from typing import Any
 
 from odradek.client import ShareConsumer, ShareRecord
-from odradek.protocol.records.batch import encode_batch
-from odradek.protocol.records.record import Record
-from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 
 def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
@@ -18,10 +16,6 @@ def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[
 
 def explicit(cluster: FakeCluster, **options: Any) -> ShareConsumer[Any, Any]:
     return worker(cluster, share_acknowledgement_mode="explicit", **options)
-
-
-def write(log: FakeLog, count: int) -> None:
-    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
 
 
 async def take(consumer: ShareConsumer[Any, Any], count: int) -> list[ShareRecord[Any, Any]]:

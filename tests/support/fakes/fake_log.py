@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records.batch import assign, decode_batch, read_header
+from odradek.protocol.records.batch import assign, decode_batch, encode_batch, read_header
 from odradek.protocol.records.record import Record
 
 
@@ -95,3 +96,13 @@ class FakeLog:
             if header.partition_leader_epoch <= epoch:
                 found = (header.partition_leader_epoch, header.next_offset)
         return found
+
+
+def write(log: FakeLog, values: Iterable[int] | int, per_batch: int = 1_000, timestamp_ms: int = 7) -> None:
+    """Append records whose values are these numbers, or that many from 0 on."""
+    records = [
+        Record(-1, timestamp_ms, None, b"%d" % value)
+        for value in (range(values) if isinstance(values, int) else values)
+    ]
+    for start in range(0, len(records), per_batch):
+        log.write(encode_batch(records[start : start + per_batch]))
