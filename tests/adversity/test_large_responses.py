@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.broker import BrokerConfig
+from odradek.broker import BrokerConfig, turns
 from odradek.tests.support.brokers.large_state import LargeState
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
 from odradek.tests.support.clients.raw import Raw
 
-# More than a response that is made at once, of each kind. Soak has more.
-STATE = LargeState(topics=22, partitions_each=50, groups=1_100, transactions=1_100, producers=1_100)
+# A response of more values is made in turns here, and there is more of each kind. tests/soak has the real bound.
+VALUES_AT_ONCE = 200
+STATE = LargeState(topics=11, partitions_each=20, groups=220, transactions=220, producers=220)
 # The broker's loop is its own, in a thread; which loop the client runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
@@ -33,7 +34,8 @@ def measured() -> Iterator[MeasuredBroker]:
         transaction_state_log_num_partitions=1,
         share_coordinator_state_topic_num_partitions=1,
     )
-    with measured_broker(config) as each:
+    with pytest.MonkeyPatch.context() as patch, measured_broker(config) as each:
+        patch.setattr(turns, "VALUES_AT_ONCE", VALUES_AT_ONCE)
         asyncio.run(_make(each.address))
         # The collector would look at all of this in one turn. A broker that starts with it leaves it out (server.py).
         gc.collect()

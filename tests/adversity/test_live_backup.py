@@ -17,7 +17,7 @@ from odradek.tests.support.histories.backup_load import Load, back_up, check, co
 from odradek.tests.support.seeds import IS_SOAK, seeds
 
 SEEDS = seeds([0], range(20))
-TIMES = 3 if IS_SOAK else 2
+TIMES = 3 if IS_SOAK else 1
 # A backup copies some thirty pieces; beyond them it is not disturbed.
 MAX_CHUNKS = 40
 # What the broker of the load has other than by default.
