@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 
@@ -20,13 +20,15 @@ from odradek.tests.support.brokers.connections import acceptor, connections
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.security.sasl import authenticate, bearer, handshake, log_in, sasl_config
 from odradek.tests.support.security.tls import Authority, connect, tls_config
+from odradek.tests.support.seeds import seeds
 
 METADATA = MetadataRequest(topics=[])
 
 
-@pytest.fixture
-async def secure(config: BrokerConfig) -> AsyncIterator[Broker]:
-    async with Broker(sasl_config(config)) as broker:
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path_factory.mktemp("data")),))
+    with Broker(sasl_config(config)) as broker:
         yield broker
 
 
@@ -70,18 +72,19 @@ async def test_a_deep_token_does_not_hold_the_loop(secure: Broker) -> None:
     assert await is_served(secure)
 
 
-async def test_many_half_logins_leave_nothing_behind(secure: Broker) -> None:
-    for _ in range(300):
-        raw = await Raw.connect(secure.addresses[1])
-        raw.send_bytes(pack(">i", 400_000) + bytes(1000))
-        raw.close()
-    async with asyncio.timeout(20):
-        while connections(secure):
-            await asyncio.sleep(0.01)
-    assert await is_served(secure)
+async def test_many_half_logins_leave_nothing_behind(config: BrokerConfig) -> None:
+    async with Broker(sasl_config(config)) as broker:
+        for _ in range(300):
+            raw = await Raw.connect(broker.addresses[1])
+            raw.send_bytes(pack(">i", 400_000) + bytes(1000))
+            raw.close()
+        async with asyncio.timeout(20):
+            while connections(broker):
+                await asyncio.sleep(0.01)
+        assert await is_served(broker)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(range(2), range(10)))
 async def test_strangers_at_a_tls_listener_leave_others_served(
     config: BrokerConfig, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,10 +107,10 @@ async def test_quotas_are_set_described_and_removed(raw: Raw) -> None:
         ),
     ],
 )
-async def test_a_wrong_change_is_rejected_and_others_are_made(raw: Raw, wrong: EntryData, why: str) -> None:
+async def test_a_wrong_change_is_rejected_and_others_are_made(shared: Raw, wrong: EntryData, why: str) -> None:
     good = entry({"user": "v"}, producer_byte_rate=5)
-    assert await alter(raw, wrong, good) == [(42, why), (0, None)]
-    assert await describe(raw) == {(("user", "v"),): {"producer_byte_rate": 5.0}}
+    assert await alter(shared, wrong, good) == [(42, why), (0, None)]
+    assert await describe(shared) == {(("user", "v"),): {"producer_byte_rate": 5.0}}
 
 
 async def test_of_an_entity_that_comes_twice_the_first_change_is_made(raw: Raw) -> None:
@@ -148,8 +148,8 @@ async def test_what_is_only_checked_is_not_set(raw: Raw) -> None:
         ),
     ],
 )
-async def test_a_wrong_filter_is_an_error_of_the_response(raw: Raw, components: Any, error: Any) -> None:
-    assert await describe(raw, *components) == error
+async def test_a_wrong_filter_is_an_error_of_the_response(shared: Raw, components: Any, error: Any) -> None:
+    assert await describe(shared, *components) == error
 
 
 async def test_thousands_of_entities_are_described(raw: Raw) -> None:

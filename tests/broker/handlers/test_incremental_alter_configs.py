@@ -138,13 +138,13 @@ async def test_lists_grow_and_shrink(raw: Raw) -> None:
     ],
 )
 async def test_an_invalid_change_rejects_all_changes_of_its_resource(
-    broker: Broker, raw: Raw, changes: list[tuple[str, int, str | None]], code: ErrorCode
+    shared_broker: Broker, shared: Raw, changes: list[tuple[str, int, str | None]], code: ErrorCode
 ) -> None:
-    await raw.create_topic("t", index_interval_bytes="77")
-    assert await change(raw, *changes) == code
-    topic = broker.topics.get("t")
+    await shared.create_topic("t", index_interval_bytes="77")
+    assert await change(shared, *changes) == code
+    topic = shared_broker.topics.get("t")
     assert topic is not None and topic.record.configs == {"index.interval.bytes": "77"}
-    assert await change(raw, *changes, validate_only=True) == code
+    assert await change(shared, *changes, validate_only=True) == code
 
 
 async def test_validating_changes_nothing(broker: Broker, raw: Raw) -> None:
@@ -173,9 +173,9 @@ async def test_validating_changes_nothing(broker: Broker, raw: Raw) -> None:
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_a_resource_that_has_no_such_config(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
-    assert await change(raw, ("no.such", SET, "1"), kind=kind, name=name) == code
-    assert await replace_all(raw, ("no.such", "1"), kind=kind, name=name) == code
+async def test_a_resource_that_has_no_such_config(shared: Raw, kind: int, name: str, code: ErrorCode) -> None:
+    assert await change(shared, ("no.such", SET, "1"), kind=kind, name=name) == code
+    assert await replace_all(shared, ("no.such", "1"), kind=kind, name=name) == code
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ async def test_a_resource_that_has_no_such_config(raw: Raw, kind: int, name: str
 )
 @pytest.mark.parametrize("validate_only", [False, True])
 async def test_bad_configs_are_named_before_the_topic_that_does_not_exist(
-    raw: Raw, configs: list[tuple[str, str]], code: ErrorCode, validate_only: bool
+    shared: Raw, configs: list[tuple[str, str]], code: ErrorCode, validate_only: bool
 ) -> None:
     changes = [(name, SET, text) for name, text in configs]
-    assert await change(raw, *changes, name="nobody", validate_only=validate_only) == code
-    assert await replace_all(raw, *configs, name="nobody", validate_only=validate_only) == code
+    assert await change(shared, *changes, name="nobody", validate_only=validate_only) == code
+    assert await replace_all(shared, *configs, name="nobody", validate_only=validate_only) == code
 
 
 async def test_a_resource_that_comes_twice_is_refused_and_others_are_not(raw: Raw) -> None:
@@ -268,13 +268,13 @@ async def test_a_topics_own_config_is_stronger_than_the_brokers(raw: Raw) -> Non
     ],
 )
 async def test_configs_that_a_broker_rejects(
-    broker: Broker, raw: Raw, name: str, key: str, text: str | None, code: ErrorCode
+    shared_broker: Broker, shared: Raw, name: str, key: str, text: str | None, code: ErrorCode
 ) -> None:
     good = ("log.index.interval.bytes", SET, "99")
-    assert await change(raw, good, (key, SET, text), kind=BROKER, name=name) == code
-    assert broker.config.log_index_interval_bytes == 4096
-    assert broker.services.metadata.broker_configs == {}
-    assert await change(raw, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
+    assert await change(shared, good, (key, SET, text), kind=BROKER, name=name) == code
+    assert shared_broker.config.log_index_interval_bytes == 4096
+    assert shared_broker.services.metadata.broker_configs == {}
+    assert await change(shared, ("num.partitions", DELETE, None), kind=BROKER, name=name) == 0
 
 
 async def test_changed_configs_survive_a_restart(config: BrokerConfig) -> None:
@@ -306,14 +306,17 @@ ELSEWHERE = {"max.connections", "max.connections.per.ip", "producer.id.expiratio
 
 
 @pytest.mark.parametrize("name", [name for name in INHERITED if BROKER_CONFIGS[name].dynamic])
-async def test_a_changed_broker_config_reaches_its_topics_at_once(broker: Broker, raw: Raw, name: str) -> None:
-    await raw.create_topic("t")
+async def test_a_changed_broker_config_reaches_its_topics_at_once(
+    shared_broker: Broker, shared: Raw, name: str
+) -> None:
+    await shared.create_topic("inherits")
     text = next(each for each in TEXTS[BROKER_CONFIGS[name].type.name] if _other(name, each))
-    assert await change(raw, (name, SET, text), kind=BROKER, name="1") == 0
-    topic = broker.topics.get("t")
+    assert await change(shared, (name, SET, text), kind=BROKER, name="1") == 0
+    topic = shared_broker.topics.get("inherits")
     assert topic is not None
     wanted = in_topic_unit(BROKER_CONFIGS[name], BROKER_CONFIGS[name].parse(text))
     assert getattr(topic.config, INHERITED[name].attribute) == wanted
+    assert await change(shared, (name, DELETE, None), kind=BROKER, name="1") == 0
 
 
 TEXTS = {

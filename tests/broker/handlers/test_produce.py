@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from itertools import product
 from struct import pack_into
 from typing import Any
 
@@ -81,41 +82,38 @@ def with_field(layout: str, position: int, value: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("records", "code"),
-    [
-        (None, ErrorCode.INVALID_RECORD),
-        (b"", ErrorCode.INVALID_RECORD),
-        (b"\0" * 60, ErrorCode.INVALID_RECORD),
-        (batch_of(b"a") + batch_of(b"b"), ErrorCode.INVALID_RECORD),
-        (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
-        (batch_of(b"a") + b"tail", ErrorCode.INVALID_RECORD),
-        (corrupted(70), ErrorCode.CORRUPT_MESSAGE),
-        (corrupted(18), ErrorCode.CORRUPT_MESSAGE),
-        (corrupted(30), ErrorCode.CORRUPT_MESSAGE),
-        (with_field(">b", 16, 1), ErrorCode.INVALID_RECORD),
-        (with_field(">b", 16, 9), ErrorCode.CORRUPT_MESSAGE),
-        (with_field(">i", 57, 7), ErrorCode.INVALID_RECORD),
-        (with_field(">i", 57, -1), ErrorCode.INVALID_RECORD),
-        (with_field(">i", 23, 40), ErrorCode.INVALID_RECORD),
-        (counting(2, b"x"), ErrorCode.INVALID_RECORD),
-        (counting(1, b"x", b"y"), ErrorCode.INVALID_RECORD),
-        (counting(2_000_000_000, b"x"), ErrorCode.INVALID_RECORD),
-        *((counting(2**31 - 1, b"x", compression=each), ErrorCode.INVALID_RECORD) for each in Compression),
-        (with_field(">h", 21, 1 << 5), ErrorCode.INVALID_RECORD),
-        (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-        (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (batch_of(b"z" * 20_000), ErrorCode.MESSAGE_TOO_LARGE),
-    ],
-)
-async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(
-    raw: Raw, records: bytes | None, code: ErrorCode
-) -> None:
-    answer = await raw.produce("t", records)
-    assert answer.error_code == code
-    assert answer.base_offset == -1
-    assert answer.error_message
-    assert (await raw.produce("t", batch_of(b"fine"))).base_offset == 0
+BAD_BATCHES = [
+    (None, ErrorCode.INVALID_RECORD),
+    (b"", ErrorCode.INVALID_RECORD),
+    (b"\0" * 60, ErrorCode.INVALID_RECORD),
+    (batch_of(b"a") + batch_of(b"b"), ErrorCode.INVALID_RECORD),
+    (batch_of(b"a")[:-1], ErrorCode.INVALID_RECORD),
+    (batch_of(b"a") + b"tail", ErrorCode.INVALID_RECORD),
+    (corrupted(70), ErrorCode.CORRUPT_MESSAGE),
+    (corrupted(18), ErrorCode.CORRUPT_MESSAGE),
+    (corrupted(30), ErrorCode.CORRUPT_MESSAGE),
+    (with_field(">b", 16, 1), ErrorCode.INVALID_RECORD),
+    (with_field(">b", 16, 9), ErrorCode.CORRUPT_MESSAGE),
+    (with_field(">i", 57, 7), ErrorCode.INVALID_RECORD),
+    (with_field(">i", 57, -1), ErrorCode.INVALID_RECORD),
+    (with_field(">i", 23, 40), ErrorCode.INVALID_RECORD),
+    (counting(2, b"x"), ErrorCode.INVALID_RECORD),
+    (counting(1, b"x", b"y"), ErrorCode.INVALID_RECORD),
+    (counting(2_000_000_000, b"x"), ErrorCode.INVALID_RECORD),
+    *((counting(2**31 - 1, b"x", compression=each), ErrorCode.INVALID_RECORD) for each in Compression),
+    (with_field(">h", 21, 1 << 5), ErrorCode.INVALID_RECORD),
+    (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    (batch_of(b"z" * 20_000), ErrorCode.MESSAGE_TOO_LARGE),
+]
+
+
+async def test_a_bad_batch_is_refused_with_its_error_and_writes_nothing(raw: Raw) -> None:
+    for number, (records, code) in enumerate(BAD_BATCHES):
+        answer = await raw.produce("t", records)
+        assert (number, answer.error_code, answer.base_offset) == (number, code, -1)
+        assert answer.error_message
+        assert (await raw.produce("t", batch_of(b"fine"))).base_offset == number
 
 
 async def test_a_compressed_batch_may_have_more_records_than_bytes(raw: Raw) -> None:
@@ -245,22 +243,19 @@ async def test_zstd_needs_version_7(raw: Raw) -> None:
     assert (await raw.produce("t", sent, version=7)).error_code == 0
 
 
-@pytest.mark.parametrize("codec", [5, 6, 7])
-@pytest.mark.parametrize("version", range(3, 14))
-async def test_a_codec_that_does_not_exist_is_rejected_in_every_version(
-    broker: Broker, raw: Raw, version: int, codec: int
-) -> None:
-    sent = bytearray(batch_of(b"x" * 100))
-    sent[22] |= codec
-    sent[17:21] = crc32c(memoryview(sent)[21:]).to_bytes(4, "big")
+async def test_a_codec_that_does_not_exist_is_rejected_in_every_version(broker: Broker, raw: Raw) -> None:
     topic = broker.topics.get("t")
     assert topic is not None
-    good = PartitionProduceData(1, batch_of(b"good"))
-    data = TopicProduceData("t", topic.id, partition_data=[PartitionProduceData(0, bytes(sent)), good])
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
-    response = await raw.ask(ApiKey.PRODUCE, version, request)
-    errors = [each.error_code for each in response.responses[0].partition_responses]
-    assert errors == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0]
+    for version, codec in product(range(3, 14), (5, 6, 7)):
+        sent = bytearray(batch_of(b"x" * 100))
+        sent[22] |= codec
+        sent[17:21] = crc32c(memoryview(sent)[21:]).to_bytes(4, "big")
+        good = PartitionProduceData(1, batch_of(b"good"))
+        data = TopicProduceData("t", topic.id, partition_data=[PartitionProduceData(0, bytes(sent)), good])
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+        response = await raw.ask(ApiKey.PRODUCE, version, request)
+        errors = [each.error_code for each in response.responses[0].partition_responses]
+        assert (version, codec, errors) == (version, codec, [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0])
 
 
 async def test_acks_0_is_not_answered_and_does_not_wedge_what_follows(raw: Raw) -> None:

@@ -59,8 +59,8 @@ async def test_minus_one_takes_the_brokers_defaults(config: BrokerConfig) -> Non
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "a/b", "x" * 250, "nul\0"])
-async def test_an_invalid_name(raw: Raw, name: str) -> None:
-    assert await create(raw, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+async def test_an_invalid_name(shared: Raw, name: str) -> None:
+    assert await create(shared, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ async def test_validate_only_creates_nothing(raw: Raw) -> None:
 @pytest.mark.parametrize(
     "configs", [{"no_such": "1"}, {"segment_bytes": "few"}, {"segment_bytes": "1"}, {"remote_storage_enable": "true"}]
 )
-async def test_a_config_that_is_not_acted_on_is_refused(raw: Raw, configs: dict[str, str]) -> None:
-    result = await raw.create_topic("t", **configs)
+async def test_a_config_that_is_not_acted_on_is_refused(shared: Raw, configs: dict[str, str]) -> None:
+    result = await shared.create_topic("t", **configs)
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert next(iter(configs)).replace("_", ".") in result.error_message
 
@@ -330,11 +330,11 @@ async def test_topics_by_id(raw: Raw) -> None:
     ],
 )
 async def test_ids_before_their_version_and_topics_without_a_name_fail_the_whole_request(
-    raw: Raw, version: int, topic: MetadataRequestTopic
+    shared: Raw, version: int, topic: MetadataRequestTopic
 ) -> None:
-    await raw.create_topic("t")
+    await shared.create_topic("t")
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t"), topic])
-    response = await raw.ask(ApiKey.METADATA, version, request)
+    response = await shared.ask(ApiKey.METADATA, version, request)
     names = [(each.name, each.topic_id, each.error_code) for each in response.topics]
     code = ErrorCode.INVALID_REQUEST
     assert names == [("t", ZERO_UUID, code), (topic.name or "", topic.topic_id, code)]
@@ -417,8 +417,8 @@ async def test_broker_configs(raw: Raw) -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_configs_of_unknown_resources(raw: Raw, kind: int, name: str, code: ErrorCode) -> None:
-    assert (await describe(raw, kind, name)).error_code == code  # type: ignore[attr-defined]
+async def test_configs_of_unknown_resources(shared: Raw, kind: int, name: str, code: ErrorCode) -> None:
+    assert (await describe(shared, kind, name)).error_code == code  # type: ignore[attr-defined]
 
 
 async def test_the_cluster(broker: Broker, raw: Raw) -> None:

@@ -35,16 +35,16 @@ def kafkas_ranges() -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("route", ALONE_ROUTES, ids=lambda route: route.key.name)
-async def test_each_version_of_a_route_is_answered_in_that_version(raw: Raw, route: Route) -> None:
+async def test_each_version_of_a_route_is_answered_in_that_version(shared: Raw, route: Route) -> None:
     request = {
         ApiKey.API_VERSIONS: ApiVersionsRequest("tests", "1.0"),
         ApiKey.PRODUCE: ProduceRequest(acks=1),
         ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(1, None, 1, None, None, 1, 1),
     }.get(route.key, message(route.key, "request")())
     for version in route.versions:
-        response = await raw.ask(route.key, version, request)
+        response = await shared.ask(route.key, version, request)
         assert isinstance(response, message(route.key, "response"))
-        await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+        await shared.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
 
 
 @pytest.mark.parametrize("route", (*ROUTES, *LONE_ROUTES), ids=lambda route: route.key.name)
@@ -108,16 +108,16 @@ async def test_bytes_behind_a_body_are_passed_over_as_kafka_does(raw: Raw) -> No
     ],
 )
 async def test_a_request_without_a_possible_answer_closes_the_connection_and_logs_why(
-    broker: Broker, raw: Raw, data: bytes, why: str, caplog: pytest.LogCaptureFixture
+    shared_broker: Broker, shared: Raw, data: bytes, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        raw.send_bytes(pack(">i", len(data)) + data)
-        assert await raw.is_closed()
+        shared.send_bytes(pack(">i", len(data)) + data)
+        assert await shared.is_closed()
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 1
     assert why in lines[0]
     assert lines[0].startswith("127.0.0.1:")
-    async with await Raw.connect(broker.address) as other:
+    async with await Raw.connect(shared_broker.address) as other:
         await other.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
 
 
