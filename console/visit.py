@@ -6,9 +6,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from ..client import Acl, Admin
+from ..client import Acl, Admin, KafkaError
 from ..web.exchange import HttpError, Request, Response
 from .cluster import Cluster
 from .history.sight import Sight
@@ -20,6 +20,7 @@ from .rendering import Templates
 Decide = Callable[[Admin, Acl], Awaitable[tuple[bool, str]]]
 # Why an ACL can match nobody; empty where it can match somebody.
 WhyUnmatchable = Callable[[Acl], str]
+R = TypeVar("R")
 HTML = "text/html; charset=utf-8"
 
 
@@ -83,6 +84,15 @@ class Visit:
         }  # fmt: skip
         text = house.templates.render(template, shared | values)
         return Response(status, text.encode("utf-8", "backslashreplace"), HTML)
+
+
+async def or_told(asked: Awaitable[R], otherwise: R, what: str, problems: list[str]) -> R:
+    """Return what was asked for. What this cluster does not tell is said, and the page goes on without it."""
+    try:
+        return await asked
+    except KafkaError as error:
+        problems.append(f"{what}: {error.message}")
+        return otherwise
 
 
 def number_in(

@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from hmac import compare_digest
 from http import HTTPStatus
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import parse_qsl, unquote
 
 from ..web.connection import Limits
 from ..web.exchange import HttpError, Request, Response
 from ..web.guesses import Guesses
 from ..web.origin import is_from_elsewhere, names_known_host
-from .api import Text
+from .api import Api, Text
 from .errors import RegistryError
 
 _log = logging.getLogger(__name__)
@@ -34,18 +34,10 @@ MAX_FIELDS = 50
 MAX_BYTES_BESIDE_TEXTS = 64 << 10
 
 
-class Answerer(Protocol):
-    """What answers requests: `Api`."""
-
-    async def answer(self, method: str, path: Sequence[str], query: Mapping[str, str], body: Mapping[str, Any]) -> Any:
-        """Return the answer to a request. Raises RegistryError."""
-        ...
-
-
 class Door:
     """Lets requests in to the API. `login` is "name:password", None if anybody may come in."""
 
-    def __init__(self, api: Answerer, login: str | None, hosts: Collection[str]) -> None:
+    def __init__(self, api: Api, login: str | None, hosts: Collection[str]) -> None:
         self._api = api
         self._hosts = hosts
         self._guesses = Guesses()

@@ -9,8 +9,7 @@ from ...client.core.descriptions import GroupListing
 from ...client.core.record_json import utc_text
 from ..journal import Change
 from ..reading.group_offsets import offsets_of, set_offsets
-from ..reading.places import chosen_places, led_places, offsets
-from ..reading.times import time_ms
+from ..reading.places import chosen_places, led_places, offsets, time_ms
 from ..rendering import link, number
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, required, whole_number

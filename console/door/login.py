@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Protocol
 
 from ...client.errors import AuthenticationFailed, KafkaError
 from ...web.exchange import HttpError, Request
@@ -33,27 +32,6 @@ _log = logging.getLogger(__name__)
 _CHALLENGE = (("www-authenticate", 'Basic realm="odradek console", charset="UTF-8"'),)
 
 
-class Login(Protocol):
-    """Lets requests in."""
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether who is in may see all that the console has sampled."""
-        ...
-
-    async def enter(self, request: Request) -> tuple[str, Cluster]:
-        """Return the user's name, "" for everybody, and the clients that work for them. Raises HttpError."""
-        ...
-
-    async def forget(self, request: Request) -> bool:
-        """Forget a user whom the cluster lets in no more. Return whether there was one: otherwise it is the console."""
-        ...
-
-    async def stop(self) -> None:
-        """Close the clients."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class OneLogin:
     """Everybody, or all who send one name and password, work with the same clients."""
@@ -65,9 +43,11 @@ class OneLogin:
 
     @property
     def sees_all(self) -> bool:
+        """Whether who is in may see all that the console has sampled."""
         return True
 
     async def enter(self, request: Request) -> tuple[str, Cluster]:
+        """Return the user's name, "" for everybody, and the clients that work for them. Raises HttpError."""
         if self.wanted is None:
             return "", self.cluster
         given = _given(request)
@@ -77,6 +57,7 @@ class OneLogin:
         return given.partition(":")[0], self.cluster
 
     async def forget(self, request: Request) -> bool:
+        """Forget a user whom the cluster lets in no more. Return whether there was one: otherwise it is the console."""
         return False
 
     async def stop(self) -> None:
@@ -227,6 +208,10 @@ class ClusterLogin:
     async def stop(self) -> None:
         while self._users:
             await self._users.popitem()[1].cluster.stop()
+
+
+# Lets requests in.
+Login = OneLogin | ClusterLogin
 
 
 def _key(given: str) -> bytes:

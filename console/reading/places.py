@@ -1,8 +1,9 @@
-"""Places in partitions: where logs begin and end, without those that nobody leads now."""
+"""Places in partitions, and times, as people write them; where logs begin and end, without those that nobody leads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from ...client import Admin, TopicPartition
 from ...client.core.metadata import TopicInfo
@@ -36,3 +37,15 @@ async def offsets(
     """
     found = await admin.list_offsets(wanted, isolation_level=isolation_level, partial=True)
     return {each: at.offset for each, at in found.items()}
+
+
+def time_ms(text: str) -> int:
+    """Return a time, ISO 8601 (UTC unless it names a zone) or milliseconds since 1970. Raises HttpError."""
+    try:
+        if text.strip().isdecimal():
+            return min(int(text), (1 << 63) - 1)
+        moment = datetime.fromisoformat(text.strip())
+        # An earlier time would be a negative number, and those stand for the ends of a log.
+        return max(round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
+        raise HttpError(400, "time is ISO 8601 such as 2026-11-21T08:00, or milliseconds since 1970") from None

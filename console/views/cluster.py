@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
-from ...client import ConfigResource, KafkaError
+from ...client import ConfigResource
 from ...web.exchange import HttpError, Response
-from ..visit import Visit
+from ..visit import Visit, or_told
 from .topics import config_rows
 
 MAX_ROWS = 500
 _BROKER = 2
-R = TypeVar("R")
 
 
 async def overview(visit: Visit) -> Response:
@@ -21,9 +17,9 @@ async def overview(visit: Visit) -> Response:
     cluster = await admin.describe_cluster()
     topics = await admin.describe_topics()
     problems: list[str] = []
-    dirs = await _or_told(admin.describe_log_dirs(), [], "The disks are not known", problems)
-    moves = await _or_told(admin.list_partition_reassignments(), {}, "", [])
-    features = await _or_told(admin.describe_features(), {}, "The features are not known", problems)
+    dirs = await or_told(admin.describe_log_dirs(), [], "The disks are not known", problems)
+    moves = await or_told(admin.list_partition_reassignments(), {}, "", [])
+    features = await or_told(admin.describe_features(), {}, "The features are not known", problems)
     behind = [
         (topic.name, each)
         for topic in topics.values()
@@ -44,15 +40,6 @@ async def health(visit: Visit) -> Response:
     """Show what `odradek cluster health` tells."""
     admin = await visit.admin()
     return visit.page("health.html", "Health", findings=await admin.check_health())
-
-
-async def _or_told(asked: Awaitable[R], otherwise: R, what: str, problems: list[str]) -> R:
-    """Return what was asked for. What this cluster does not tell is said, and the page goes on without it."""
-    try:
-        return await asked
-    except KafkaError as error:
-        problems.append(f"{what}: {error.message}")
-        return otherwise
 
 
 async def broker(visit: Visit) -> Response:

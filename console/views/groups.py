@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...client import KafkaError
 from ...client.core.descriptions import GroupRebalance
 from ...web.exchange import HttpError, Response
-from ..reading.group_offsets import SHARE, Progress, progress_of
-from ..visit import Visit
+from ..reading.group_offsets import SHARE, progress_of
+from ..visit import Visit, or_told
 from .topics import page_of
 
 # The last rebalances of a page.
@@ -37,22 +37,12 @@ async def one_group(visit: Visit) -> Response:
     if listing is None:
         raise HttpError(404, f"There is no group {group!r}.")
     problems: list[str] = []
-    described = None
-    try:
-        described = (await admin.describe_groups(group))[group]
-    except KafkaError as error:
-        problems.append(f"The members are not known: {error.message}")
-    progress: list[Progress] = []
-    try:
-        progress = await progress_of(admin, group, listing.type)
-    except KafkaError as error:
-        problems.append(f"The offsets are not known: {error.message}")
+    described = (await or_told(admin.describe_groups(group), {}, "The members are not known", problems)).get(group)
+    progress = await or_told(progress_of(admin, group, listing.type), [], "The offsets are not known", problems)
     queue = None
     if listing.type == SHARE:
-        try:
-            queue = await admin.describe_share_queue(group)
-        except KafkaError as error:
-            problems.append(f"What waits and what is dead is not known: {error.message}")
+        what = "What waits and what is dead is not known"
+        queue = await or_told(admin.describe_share_queue(group), None, what, problems)
     rebalances, why_none = await _rebalances(visit, group, listing.type)
     owners = {} if described is None else {each: member for member in described.members for each in member.partitions}
     sample = (await visit.history.sample()).groups.get(group)

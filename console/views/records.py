@@ -14,9 +14,8 @@ from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
 from ..reading.decoding import FORMS, Decoded, SchemaDecoder, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
-from ..reading.places import chosen_places, offsets
+from ..reading.places import chosen_places, offsets, time_ms
 from ..reading.search import SEARCHER, Page, Prepare, Search, Wanted, find, in_turns, stream
-from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
 from .topics import topic_named

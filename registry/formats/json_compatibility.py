@@ -14,7 +14,6 @@ reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -23,6 +22,7 @@ from .difference import Difference, Steps
 from .json_keywords import FIXED, bounds, difference, enums, is_about, multiples, required, types, types_of
 from .json_sameness import are_disjoint, are_same
 from .json_schema import JsonSchema, Node, as_list
+from .json_text import re2_of
 
 # Of searches with patterns of RE2: a step is so many characters times instructions, and each search costs some more.
 _STEP_COST, _SEARCH_COST = 2_000, 200
@@ -297,16 +297,12 @@ def _as_utf8(name: str) -> str:
 def _compiled(pattern: str) -> Any:
     """Return a pattern of RE2. Raises RegistryError for one that only Python knows."""
     try:
-        re2: Any = import_module("re2")  # RE2 has no types
+        found, why = re2_of(pattern), "RE2 does not know it"
     except ModuleNotFoundError:
-        why = f"The pattern {pattern[:200]!r} cannot be compared: this needs google-re2, which is not installed here"
-        raise RegistryError(42201, why) from None
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError):
-        raise RegistryError(42201, f"The pattern {pattern[:200]!r} cannot be compared: RE2 does not know it") from None
+        found, why = None, "this needs google-re2, which is not installed here"
+    if found is None:
+        raise RegistryError(42201, f"The pattern {pattern[:200]!r} cannot be compared: {why}")
+    return found
 
 
 def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:

@@ -17,7 +17,12 @@ from .json_schema import Node, mapping
 from .json_text import compact
 
 _DATA = frozenset({"const", "enum", "default", "examples"})
-_BOUNDS = (("maximum", "minimum"), ("maxLength", "minLength"), ("maxItems", "minItems"))
+# The keywords of the most and of the least, and the types that they are about.
+_BOUNDS = (
+    ("maximum", "minimum", {"integer", "number"}),
+    ("maxLength", "minLength", {"string"}),
+    ("maxItems", "minItems", {"array"}),
+)
 _UNKNOWN_TARGETS = ("$dynamicRef", "$recursiveRef")
 
 
@@ -145,12 +150,9 @@ def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if ours is not None and theirs is not None and not ours & theirs:
         return True
     both = types_of(one) & types_of(other)
-    for most, least in _BOUNDS:
-        if both <= _TYPES_OF_BOUNDS[most]:
+    for most, least, kinds in _BOUNDS:
+        if both <= kinds:
             for low, high in ((one, other), (other, one)):
                 if is_number(low.get(most)) and is_number(high.get(least)) and low[most] < high[least]:
                     return True
     return False
-
-
-_TYPES_OF_BOUNDS = {"maximum": {"integer", "number"}, "maxLength": {"string"}, "maxItems": {"array"}}

@@ -11,12 +11,11 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, cast
 from urllib.parse import unquote
 
 from ..errors import InvalidSchema
-from .json_text import MAX_DEPTH, compact, read
+from .json_text import MAX_DEPTH, compact, re2_of, read
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
@@ -230,8 +229,11 @@ def _check_pattern(pattern: Any) -> None:
         raise InvalidSchema(f"{compact(pattern)[:200]} is no regular expression, but another value")
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise InvalidSchema(f"a regular expression has more than {MAX_PATTERN_CHARACTERS} characters")
-    if _is_known_to_re2(pattern):
-        return
+    try:
+        if re2_of(pattern) is not None:
+            return
+    except ModuleNotFoundError:
+        pass  # Python decides alone
     try:
         with warnings.catch_warnings():
             # It warns of what may mean something else one day.
@@ -239,20 +241,6 @@ def _check_pattern(pattern: Any) -> None:
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidSchema(f"{compact(pattern)[:200]} is no regular expression: {error}") from None
-
-
-def _is_known_to_re2(pattern: str) -> bool:
-    try:
-        re2: Any = import_module("re2")  # RE2 has no types
-    except ModuleNotFoundError:
-        return False  # Python decides alone
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError):
-        return False
-    return True
 
 
 def _schemas_in(schema: Mapping[str, Any]) -> Iterator[Any]:

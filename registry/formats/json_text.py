@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from importlib import import_module
 from math import isinf
 from typing import Any, cast
 
@@ -41,6 +42,20 @@ def read(text: str) -> Any:
 def compact(value: Any, *, sort_keys: bool = False) -> str:
     """Return JSON without spaces, as Java's writers make it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def re2_of(pattern: str) -> Any:
+    """Return a pattern as RE2 compiles it, which searches in linear time; None where RE2 does not know it.
+
+    Raises ModuleNotFoundError.
+    """
+    re2: Any = import_module("re2")  # RE2 has no types
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError):
+        return None
 
 
 def _refuse_constant(name: str) -> Any:
