@@ -9,8 +9,8 @@ import click
 
 from ..client.archive import errors_of_place
 from . import archive_run
-from .archive_place import name_of, opened_catalog, place_options, reading_texts, said_errors, seconds, table_names
-from .connection_options import connection_options
+from .archive_place import CLIENT_ID, name_of, opened_catalog, place_options, seconds, table_names
+from .connection_options import connection_options, reading_texts
 from .errors import CliError
 from .output import Rows, row_options
 from .session import with_admin
@@ -64,11 +64,11 @@ def status(
     names = table_names(topics, table)
     late: list[str] = []
     retention = {topic: int(_config(topic, "retention.ms") or -1) for topic in topics}
-    with said_errors(), opened_catalog(target, catalog_db) as catalog:
+    with opened_catalog(target, catalog_db) as catalog:
         from ..client.archive.status import partitions_of
         from ..client.arrow.read_options import read_options
 
-        reading = read_options(reading_texts(bootstrap_server, "fetch"), "archives")
+        reading = read_options(reading_texts(bootstrap_server, "fetch", CLIENT_ID), "archives")
         with errors_of_place():
             found = [each for topic in topics for each in partitions_of(catalog, topic, names[topic], reading)]
     with Rows(_STATUS) as rows:
@@ -111,7 +111,7 @@ def check(
       odradek archive check --to /archive flights --deep
     """
     count = 0
-    with said_errors(), opened_catalog(target, catalog_db) as catalog:
+    with opened_catalog(target, catalog_db) as catalog:
         from ..client.archive import check as checks
         from ..client.archive.places import open_table
         from ..client.arrow.read_options import read_options
@@ -122,7 +122,7 @@ def check(
                 opened = open_table(catalog, name_of(topic, name))
                 found = list(checks.check(opened))
                 if deep:
-                    reading = read_options(reading_texts(bootstrap_server, "auto"), "archives")
+                    reading = read_options(reading_texts(bootstrap_server, "auto", CLIENT_ID), "archives")
                     found += checks.check_rows(opened, topic, reading, is_compacted=compacted)
             for text in found:
                 click.echo(f"{topic}: {text}")
@@ -148,7 +148,7 @@ def restore(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
     from .archive_restore import COLUMNS
     from .archive_restore import restore as restored
 
-    with said_errors(), opened_catalog(target, catalog_db) as catalog, errors_of_place():
+    with opened_catalog(target, catalog_db) as catalog, errors_of_place():
         from ..client.archive.places import open_table
 
         names = table_names(topics, table).items()
@@ -170,7 +170,7 @@ def compact(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
       odradek archive compact --to /archive flights
     """
     for topic, name in table_names(topics, table).items():
-        with said_errors(), opened_catalog(target, catalog_db) as catalog, errors_of_place():
+        with opened_catalog(target, catalog_db) as catalog, errors_of_place():
             from ..client.archive import upkeep
 
             count = upkeep.compact(catalog, name_of(topic, name), min_files=min_files)
@@ -194,7 +194,7 @@ def expire(topics: tuple[str, ...], target: str, catalog_db: str | None, table: 
     """
     keep_ms = int(seconds(keep) * 1000)
     for topic, name in table_names(topics, table).items():
-        with said_errors(), opened_catalog(target, catalog_db) as catalog, errors_of_place():
+        with opened_catalog(target, catalog_db) as catalog, errors_of_place():
             from ..client.archive import upkeep
 
             snapshots, files = upkeep.expire(catalog, name_of(topic, name), keep_ms=keep_ms)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import click
 
 from ..client.archive import ArchiveError, check_packages, errors_of_place
-from ..client.errors import KafkaError, NoBrokerReachable
-from .connection_options import chosen_configs
+from .connection_options import with_options
 from .errors import CliError
-from .session import unreachable, with_advice
+from .session import failures_in_one_line
 from .values import parse_value
+
+CLIENT_ID = "odradek-archive"
 
 
 def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,9 +24,7 @@ def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--catalog-db", metavar="FILE", help="The catalog's file of SQLite, for an object store."),
         click.option("--table", metavar="NAME", help="The table, with its namespace; odradek.TOPIC without it."),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return with_options(options, function)
 
 
 def seconds(text: str) -> float:
@@ -51,36 +50,24 @@ def name_of(topic: str, name: tuple[str, ...] | None) -> tuple[str, ...]:
     return name or table_name(topic)
 
 
-def reading_texts(bootstrap_server: str, path: str) -> dict[str, str]:
-    from .client_configs import texts_of
-
-    of_profile, given = chosen_configs(click.get_current_context())
-    configs = {f"kafka.{name}": value for name, value in texts_of("sql", of_profile, given).items()}
-    return {"kafka.bootstrap.servers": bootstrap_server, "kafka.client.id": "odradek-archive", "path": path, **configs}
-
-
 @contextmanager
 def opened_catalog(target: str, catalog_db: str | None, *, create: bool = False) -> Generator[Any]:
-    check_packages()
-    from ..client.archive.places import catalog_of
+    """Open the catalog at a target. What fails meanwhile is said in one line."""
+    with said_errors():
+        check_packages()
+        from ..client.archive.places import catalog_of
 
-    with errors_of_place():
-        catalog = catalog_of(target, catalog_db, create=create)
-    try:
-        yield catalog
-    finally:
-        catalog.close()
+        with errors_of_place():
+            catalog = catalog_of(target, catalog_db, create=create)
+        with closing(catalog):
+            yield catalog
 
 
 @contextmanager
 def said_errors() -> Generator[None]:
     """Say what failed in one line."""
-
-    try:
-        yield
-    except ArchiveError as error:
-        raise CliError(error.message) from error
-    except NoBrokerReachable as error:
-        raise unreachable(error) from error
-    except KafkaError as error:
-        raise CliError(with_advice(error)) from error
+    with failures_in_one_line():
+        try:
+            yield
+        except ArchiveError as error:
+            raise CliError(error.message) from error

@@ -20,8 +20,8 @@ import click
 from ..client.archive import check_packages, errors_of_place
 from ..client.errors import InvalidOption
 from ..client.record import EARLIEST, LATEST
-from .archive_place import opened_catalog, place_options, reading_texts, said_errors, seconds, table_names
-from .connection_options import connection_options
+from .archive_place import CLIENT_ID, opened_catalog, place_options, said_errors, seconds, table_names
+from .connection_options import connection_options, reading_texts
 from .errors import CliError
 from .notices import Progress
 from .output import Rows, row_options
@@ -89,12 +89,12 @@ def command(
     begin = _start(start)
     client = None if registry is None else registry_client(registry, registry_login_file, registry_ca)
     values = {topic: _values(topic, value_format, fields, bad, client) for topic in topics}
-    with said_errors(), opened_catalog(target, catalog_db, create=True) as catalog:
+    with opened_catalog(target, catalog_db, create=True) as catalog:
         from ..client.archive.options import ArchiveOptions
         from ..client.archive.run import Archiver
         from ..client.arrow.read_options import read_options
 
-        reading = read_options(reading_texts(bootstrap_server, path), "archives")
+        reading = read_options(reading_texts(bootstrap_server, path, CLIENT_ID), "archives")
         archivers: list[Archiver] = []
         for topic in topics:
             options = ArchiveOptions(

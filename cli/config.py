@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .confirmation import validate_option
+from .connection_options import with_options
 from .errors import CliError
 from .names import GROUP, TOPIC
 from .output import print_rows, row_options
@@ -48,7 +49,7 @@ def _resource_options(help_texts: tuple[str, str, str, str]) -> Callable[[Callab
         click.option("--broker", type=WholeNumber(min=0), metavar="ID", help=broker),
         click.option("--all-brokers", is_flag=True, help=all_brokers),
     )
-    return lambda function: reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+    return partial(with_options, options)
 
 
 @command.command("list", short_help="Print every supported config.")

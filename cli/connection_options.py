@@ -8,7 +8,8 @@ of the profile.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import click
@@ -40,6 +41,11 @@ def connection_options(*clients: str) -> Decorator:
     return decorate
 
 
+def with_options(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command options, which its help shows in this order."""
+    return reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+
+
 def chosen_configs(context: click.Context) -> tuple[dict[str, str], dict[str, str]]:
     """Return the client configs of the chosen profile, and those of -X. UsageError for what no client acts on."""
     given: dict[str, str] = context.meta.get(_CONFIGS, {})
@@ -51,6 +57,15 @@ def chosen_configs(context: click.Context) -> tuple[dict[str, str], dict[str, st
     for name, value in profile.client_configs.items():
         check(name, value, KINDS, f"profile {profile.name!r}")
     return profile.client_configs, given
+
+
+def reading_texts(bootstrap_server: str, path: str, client_id: str) -> dict[str, str]:
+    """Return the options of a reader of topics as Arrow columns, with the client configs of the command that runs."""
+    from .client_configs import texts_of
+
+    of_profile, given = chosen_configs(click.get_current_context())
+    configs = {f"kafka.{name}": value for name, value in texts_of("sql", of_profile, given).items()}
+    return {"kafka.bootstrap.servers": bootstrap_server, "kafka.client.id": client_id, "path": path, **configs}
 
 
 def note_configs(context: click.Context, configs: dict[str, str]) -> None:

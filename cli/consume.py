@@ -195,7 +195,9 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
     async with open_admin(bootstrap_server) as admin:
         topics, partitions = await _partitions(admin, reading)
         protocol = await _protocol(admin, reading.group)
-        bounds = {} if reading.group else await _bounds(admin, partitions, reading)
+        bounds: dict[TopicPartition, Bounds] = {}
+        if not reading.group:
+            bounds = await bounds_of(admin, partitions, reading.offsets, reading.isolation, reading.wait)
     options = client_options(
         "consumer",
         bootstrap_servers=bootstrap_server,
@@ -234,10 +236,6 @@ async def _protocol(admin: Admin, group: str | None) -> str:
     except KafkaError as error:
         return "auto" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else "classic"
     return "auto" if described is None or described.type != "classic" or not described.members else "classic"
-
-
-async def _bounds(admin: Admin, partitions: list[TopicPartition], reading: _Reading) -> dict[TopicPartition, Bounds]:
-    return await bounds_of(admin, partitions, reading.offsets, reading.isolation, reading.wait)
 
 
 async def _print(

@@ -7,7 +7,7 @@ contain the wildcards `*`, `?` and `[abc]`, nor a colon.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -25,35 +25,32 @@ _PATIENCE_MS = 1_000
 _MAX_NAMES = 1_000
 
 
-class TopicName(click.types.StringParamType):
-    """The name of a topic."""
+class _Name(click.types.StringParamType):
+    """A name of which the broker knows some."""
 
-    name = "topic"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        async def topics(admin: Admin) -> list[str]:
-            return await admin.list_topics()
-
-        return _complete(ctx, topics, incomplete)
-
-
-class GroupName(click.types.StringParamType):
-    """The id of a consumer group."""
-
-    name = "group"
+    def __init__(self, name: str, known: Callable[[Admin], Awaitable[list[str]]]) -> None:
+        self.name = name
+        self._known = known
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        async def groups(admin: Admin) -> list[str]:
-            return [each.group_id for each in await admin.list_groups()]
-
-        return _complete(ctx, groups, incomplete)
+        return _complete(ctx, self._known, incomplete)
 
 
-TOPIC = TopicName()
-GROUP = GroupName()
+async def _topics(admin: Admin) -> list[str]:
+    return await admin.list_topics()
 
 
-def _complete(context: click.Context, names: Any, incomplete: str) -> list[CompletionItem]:
+async def _groups(admin: Admin) -> list[str]:
+    return [each.group_id for each in await admin.list_groups()]
+
+
+TOPIC = _Name("topic", _topics)
+GROUP = _Name("group", _groups)
+
+
+def _complete(
+    context: click.Context, names: Callable[[Admin], Awaitable[list[str]]], incomplete: str
+) -> list[CompletionItem]:
     """Return the names that begin with `incomplete`; none where the broker does not answer, whatever the reason."""
     from ..client import Admin
     from ..client.errors import KafkaError

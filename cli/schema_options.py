@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .connection_options import Decorator, with_options
 from .errors import CliError
 from .record_input import BadLine, InputRecord
 from .values import OneOf, login_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("avro", "json-schema")
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Content = bytes | None
 
 
@@ -93,13 +93,7 @@ class _Printed:
 
 def registry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --registry, --registry-login-file and --registry-ca."""
-    return _with(_REGISTRY_OPTIONS, function)
-
-
-def _with(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return with_options(_REGISTRY_OPTIONS, function)
 
 
 def schema_options(*, writes: bool) -> Decorator:
@@ -114,7 +108,7 @@ def schema_options(*, writes: bool) -> Decorator:
             chosen = {name: given.pop(name) for name in (*_NAMES, *(_WRITING if writes else ()))}
             return function(formats=_formats(**chosen), **given)
 
-        return _with([*_OPTIONS, *(_WRITING_OPTIONS if writes else [])], with_formats)
+        return with_options([*_OPTIONS, *(_WRITING_OPTIONS if writes else [])], with_formats)
 
     return decorate
 

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from .child import end_with_parent, read_configs
-from .connection_options import connection_options, note_configs
+from .connection_options import connection_options, note_configs, with_options
 from .errors import CliError, cannot_listen
 from .serve import FORMATS, LEVELS, check_listen, say_ready, set_up_logging
 from .session import client_options, run
@@ -82,10 +82,7 @@ def service_options(listen: str, name: str) -> Callable[[Callable[..., None]], C
             served = Served(host.strip("[]"), int(port), login_file, tls, allow_host, bootstrap_server, clients)
             function(served=served, **given)
 
-        decorated: Callable[..., None] = command
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
+        return with_options(options, command)
 
     return decorate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import closing, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -103,20 +103,27 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     An error of the broker, or of the way to it, becomes a CliError. Ctrl-C ends the command with status 130.
     """
     with closing(main):  # Ctrl-C may come before it begins
-        from ..client.errors import KafkaError, NoBrokerReachable
-
         try:
-            with retry_notice():
+            with failures_in_one_line(), retry_notice():
                 return _run(main)
-        except NoBrokerReachable as error:
-            raise unreachable(error) from error
-        except KafkaError as error:
-            raise CliError(with_advice(error)) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(130) from None
 
 
-def unreachable(error: NoBrokerReachable) -> CliError:
+@contextmanager
+def failures_in_one_line() -> Generator[None]:
+    """Make a CliError of an error of the broker, or of the way to it."""
+    from ..client.errors import KafkaError, NoBrokerReachable
+
+    try:
+        yield
+    except NoBrokerReachable as error:
+        raise _unreachable(error) from error
+    except KafkaError as error:
+        raise CliError(with_advice(error)) from error
+
+
+def _unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
     from ..client.core.options import in_words_of_kafka
 

@@ -14,11 +14,10 @@ from typing import Any, cast
 import click
 
 from ..client.core.record_json import as_json
-from .connection_options import chosen_configs, connection_options
-from .errors import CliError
+from .connection_options import connection_options, reading_texts
 from .output import Rows, chosen, row_options
 from .schema_options import SchemaFormats, schema_options
-from .session import unreachable, with_advice
+from .session import failures_in_one_line
 from .values import OneOf
 
 
@@ -77,33 +76,14 @@ def command(
         raise click.UsageError("archives have committed records alone: leave --isolation out")
     if not query.strip():
         raise click.UsageError("SQL is empty")
-    from ..client.errors import KafkaError, NoBrokerReachable
-
-    options = {
-        "kafka.bootstrap.servers": bootstrap_server,
-        "kafka.isolation.level": isolation,
-        "kafka.client.id": "odradek-sql",
-        "path": path,
-        **_client_configs(),
-    }
-    try:
+    options = reading_texts(bootstrap_server, path, "odradek-sql") | {"kafka.isolation.level": isolation}
+    with failures_in_one_line():
         place: dict[str, Any] = {"archive": None, "archive_only": archive_only}
         if archive is not None:
             from ..client.archive import Archive
 
             place["archive"] = Archive(archive, catalog_db)
         _ask(query, options, schema, formats, place, binary=binary, as_csv=as_csv)
-    except NoBrokerReachable as error:
-        raise unreachable(error) from error
-    except KafkaError as error:
-        raise CliError(with_advice(error)) from error
-
-
-def _client_configs() -> dict[str, str]:
-    from .client_configs import texts_of
-
-    of_profile, given = chosen_configs(click.get_current_context())
-    return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile, given).items()}
 
 
 def _ask(
