@@ -16,7 +16,6 @@ from ..broker.server import Broker
 from ..protocol.errors import InvalidField
 from ..protocol.primitives import uuid_from_text
 from . import interventions
-from .clock import MovableClock
 from .door import Door
 from .errors import Unavailable
 from .faults import Fault, api_name, api_named, check, error_named
@@ -33,7 +32,7 @@ class ControlledKafka(OwnKafka):
     """A Kafka of this process: brokers of one event loop, with one clock and one door for their clients."""
 
     def _prepare(self) -> None:
-        self._clock = MovableClock()
+        self._clock = interventions.MovableClock()
         self._door = Door(self._topic_of)
 
     def _topic_of(self, topic_id: bytes) -> str | None:
@@ -99,18 +98,14 @@ class ControlledKafka(OwnKafka):
         broker: int | None = None,
     ) -> Fault:
         """Let requests of an API, or of all (None), wait before the broker handles them."""
-        key = None if api is None else api_named(api)
         if not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise Unavailable(f"a delay is a number of seconds, not {seconds!r}")
-        what = f"delay({api and api_name(key or 0)!r}, {seconds:g})"
-        where = self._where(client_id, broker)
-        return self._door.add(Fault(what, key, **where, left=times, delay_s=seconds))
+        what = f"delay({api and api_name(api_named(api))!r}, {seconds:g})"
+        return self._add(what, api, client_id, broker, left=times, delay_s=seconds)
 
     def stall(self, api: str | None = None, *, client_id: str | None = None, broker: int | None = None) -> Fault:
         """Answer nothing, or nothing of one API, client or broker, until `resume`, or the end of `with`."""
-        key = None if api is None else api_named(api)
-        where = self._where(client_id, broker)
-        return self._door.add(Fault(f"stall({api or ''})", key, **where, stalls=True, woken=self._wake))
+        return self._add(f"stall({api or ''})", api, client_id, broker, stalls=True, woken=self._wake)
 
     def resume(self) -> None:
         """End all stalls: what waited is answered."""
@@ -135,10 +130,8 @@ class ControlledKafka(OwnKafka):
         if api is None and not in_answer:
             self._on_loop(lambda _: self._door.cut(client_id, self._node(broker)))
             return None
-        key = None if api is None else api_named(api)
-        where = self._where(client_id, broker)
-        what = f"cut({api or ''})"
-        return self._door.add(Fault(what, key, **where, left=times, must_fire=must_fire, cuts=True, is_after=in_answer))
+        how: dict[str, Any] = {"left": times, "must_fire": must_fire, "cuts": True, "is_after": in_answer}
+        return self._add(f"cut({api or ''})", api, client_id, broker, **how)
 
     def on(
         self, api: str, *, times: int | None = None, client_id: str | None = None, broker: int | None = None
@@ -148,11 +141,11 @@ class ControlledKafka(OwnKafka):
         It gets the decoded request and `proceed`, which has the broker answer. It returns a response, raises a
         KafkaError, or returns None: then the client gets the broker's answer. It runs in a thread of its own.
         """
-        key, where = api_named(api), self._where(client_id, broker)
+        key, node = api_named(api), self._node(broker)
 
         def decorate(handler: Handler) -> Fault:
             what = f"the handler on({api_name(key)!r})"
-            return self._door.add(Fault(what, key, **where, left=times, handler=handler))
+            return self._door.add(Fault(what, key, client_id=client_id, broker=node, left=times, handler=handler))
 
         return decorate
 
@@ -190,8 +183,10 @@ class ControlledKafka(OwnKafka):
         """Return what went wrong in functions of `on`."""
         return self._door.failures()
 
-    def _where(self, client_id: str | None, broker: int | None) -> dict[str, Any]:
-        return {"client_id": client_id, "broker": self._node(broker)}
+    def _add(self, what: str, api: str | None, client_id: str | None, broker: int | None, **how: Any) -> Fault:
+        """Put a fault of requests of an API, or of all, in force."""
+        key = None if api is None else api_named(api)
+        return self._door.add(Fault(what, key, client_id=client_id, broker=self._node(broker), **how))
 
     def _node(self, broker: int | None) -> int | None:
         """Return the node id of a fault. Unavailable where no broker has it."""

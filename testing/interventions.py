@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from ..broker.clock import Clock
 from ..broker.configs.definition import suggestion
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
 from ..broker.coordination.groups.group import Group
@@ -15,13 +16,26 @@ from ..broker.server import Broker
 from ..broker.services import Services
 from ..broker.topics.topic import Topic
 from ..protocol.errors import ErrorCode, KafkaError
-from .clock import MovableClock
 from .door import Door
 
 # How often a wait for background work looks again.
 _LOOK_AGAIN_S = 0.001
 _SETTLED_WITHIN_S = 60.0
 _SALT_BYTES = 24
+
+
+class MovableClock(Clock):
+    """The real clock of a broker plus what a test has added. Clients have clocks of their own, which stay real."""
+
+    def __init__(self) -> None:
+        # Written by the broker's thread alone.
+        self.added_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.added_ms
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.added_ms
 
 
 async def answer(brokers: Sequence[Broker]) -> None:

@@ -7,7 +7,7 @@ other meets no fault of the test otherwise, and no recording.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -37,10 +37,7 @@ class Links:
 
     def cut(self, node: int) -> None:
         """Cut the open connections of a node to other brokers, both ways."""
-        self._abort(each for each, ends in self._ends.items() if node in ends)
-
-    def _abort(self, connections: Iterable[Connection]) -> None:
-        for each in list(connections):
+        for each in [each for each, ends in self._ends.items() if node in ends]:
             each.abort()
 
     def _take(

@@ -27,19 +27,6 @@ OPERATIONS = {
     "describe configs": 10, "alter configs": 11, "idempotent write": 12,
 }  # fmt: skip
 CLUSTER_ONLY = ("cluster action", "idempotent write")
-KEYS = {
-    "Produce": 0, "Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9,
-    "FindCoordinator": 10, "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "DescribeGroups": 15,
-    "ListGroups": 16, "CreateTopics": 19, "DeleteTopics": 20, "DeleteRecords": 21, "InitProducerId": 22,
-    "OffsetForLeaderEpoch": 23, "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26, "WriteTxnMarkers": 27,
-    "TxnOffsetCommit": 28, "DescribeAcls": 29, "CreateAcls": 30, "DeleteAcls": 31, "DescribeConfigs": 32,
-    "AlterConfigs": 33, "AlterReplicaLogDirs": 34, "DescribeLogDirs": 35, "CreatePartitions": 37, "DeleteGroups": 42,
-    "ElectLeaders": 43, "DescribeQuorum": 55,
-    "IncrementalAlterConfigs": 44, "AlterPartitionReassignments": 45, "ListPartitionReassignments": 46,
-    "OffsetDelete": 47, "DescribeUserScramCredentials": 50, "AlterUserScramCredentials": 51, "DescribeCluster": 60,
-    "UpdateFeatures": 57, "DescribeProducers": 61, "DescribeTransactions": 65, "ListTransactions": 66,
-    "ListConfigResources": 74, "DescribeTopicPartitions": 75, **access_groups.KEYS,
-}  # fmt: skip
 Bodies = list[tuple[str, str, dict[str, Any]]]
 
 
@@ -66,7 +53,7 @@ def run(wire: Wire) -> None:
             members.heartbeat()
             world |= _doomed(wire)
             for case, api, body in _requests(wire, world, f"{scope} {name}", members.groups):
-                offered = versions[KEYS[api]]
+                offered = versions[message_class(api, "request").KEY]
                 highest = min(offered["MaxVersion"], message_class(api, "request").VERSIONS[-1])
                 for version in sorted({max(offered["MinVersion"], _lowest(api)), highest}):
                     _ask(stranger, f"{scope} {name}: {case}", api, version, _fitting(api, version, body))

@@ -13,14 +13,6 @@ from typing import Any
 from ..connection import Wire
 from .topics import until_deadline
 
-KEYS = {
-    "DescribeClientQuotas": 48, "AlterClientQuotas": 49, "CreateDelegationToken": 38, "RenewDelegationToken": 39,
-    "ExpireDelegationToken": 40, "DescribeDelegationToken": 41, "ConsumerGroupHeartbeat": 68,
-    "ConsumerGroupDescribe": 69, "ShareGroupHeartbeat": 76, "ShareGroupDescribe": 77, "ShareFetch": 78,
-    "ShareAcknowledge": 79, "InitializeShareGroupState": 83, "ReadShareGroupState": 84, "WriteShareGroupState": 85,
-    "DeleteShareGroupState": 86, "ReadShareGroupStateSummary": 87, "DescribeShareGroupOffsets": 90,
-    "AlterShareGroupOffsets": 91, "DeleteShareGroupOffsets": 92,
-}  # fmt: skip
 Bodies = list[tuple[str, str, dict[str, Any]]]
 # The versions of the members' own heartbeats.
 _VERSIONS = {"ConsumerGroupHeartbeat": 1, "ShareGroupHeartbeat": 1}
