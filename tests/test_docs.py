@@ -8,11 +8,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import click
 import pytest
@@ -107,19 +108,32 @@ def test_there_are_commands_in_the_documents() -> None:
     assert len(COMMANDS) > 30
 
 
-@pytest.mark.parametrize(("where", "line"), [*COMMANDS, *(("--help", line) for line in dict.fromkeys(examples(main)))])
-def test_commands_in_documents_and_helps_parse(where: str, line: str) -> None:
-    try:
-        parse(line)
-    except click.UsageError as error:
-        pytest.fail(f"{where}: {line}: {error.format_message()}")
+def by_page(found: Iterable[tuple[str, str]]) -> list[Any]:
+    """The texts of each document as one parameter: there are hundreds."""
+    pages: dict[str, list[str]] = {}
+    for where, text in found:
+        pages.setdefault(where, []).append(text)
+    return [pytest.param(where, texts, id=where) for where, texts in pages.items()]
 
 
-@pytest.mark.parametrize(("where", "line"), MENTIONS)
-def test_commands_within_sentences_exist(where: str, line: str) -> None:
-    command, words = find(words_of(line)[1:])
-    known = {name for parameter in command.params for name in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known | {"--help", "--version"}, where
+@pytest.mark.parametrize(
+    ("where", "lines"), by_page([*COMMANDS, *(("--help", line) for line in dict.fromkeys(examples(main)))])
+)
+def test_commands_in_documents_and_helps_parse(where: str, lines: list[str]) -> None:
+    for line in lines:
+        try:
+            parse(line)
+        except (click.UsageError, AssertionError) as error:
+            said = error.format_message() if isinstance(error, click.UsageError) else error
+            pytest.fail(f"{where}: {line}: {said}")
+
+
+@pytest.mark.parametrize(("where", "lines"), by_page(MENTIONS))
+def test_commands_within_sentences_exist(where: str, lines: list[str]) -> None:
+    for line in lines:
+        command, words = find(words_of(line)[1:])
+        known = {name for parameter in command.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known | {"--help", "--version"}, (where, line)
 
 
 SNIPPETS = [
@@ -127,13 +141,14 @@ SNIPPETS = [
 ]
 
 
-@pytest.mark.parametrize(("where", "code"), SNIPPETS)
-def test_python_in_documents_compiles_and_imports_what_is_there(where: str, code: str) -> None:
-    compile(code, where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    for node in ast.walk(ast.parse(f"async def _():\n{indent(code, '    ')}")):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("odradek"):
-            module = importlib.import_module(node.module or "")
-            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == [], where
+@pytest.mark.parametrize(("where", "snippets"), by_page(SNIPPETS))
+def test_python_in_documents_compiles_and_imports_what_is_there(where: str, snippets: list[str]) -> None:
+    for code in snippets:
+        compile(code, where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for node in ast.walk(ast.parse(f"async def _():\n{indent(code, '    ')}")):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("odradek"):
+                module = importlib.import_module(node.module or "")
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == [], (where, code)
 
 
 @pytest.mark.parametrize("path", DOCS, ids=name_of)

@@ -63,6 +63,8 @@ def register(urls: list[str], subject: int, answered: dict[int, str], ended: thr
         try:
             answered[client.register(f"s{subject}", wanted)] = wanted.text
             number += 1
+            # Without a pause the survivor writes as fast as it can while the other one starts.
+            ended.wait(0.02)
         except SchemaRegistryUnavailable:
             continue
 

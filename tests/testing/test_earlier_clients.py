@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka import Producer as ConfluentProducer
 from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka
 
-from .test_plugin import run
+from .inner_pytest import run
 
 # How often a client fails to connect before nobody expects it back.
 FAILED = 5

@@ -10,6 +10,8 @@ import pytest
 from odradek.testing import LocalKafka, plugin
 from odradek.testing.unasked import FIXTURES
 
+from .inner_pytest import ASKED, run, run_here
+
 PROJECT = """
 import pytest
 
@@ -70,29 +72,17 @@ def test_fails(kafka):
 """
 
 
-# Other plugins take half a second to be imported, and some warn.
-WITHOUT = [f"-pno:{each}" for each in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
-
-
-def run(folder: Path, text: str, *options: str) -> str:
-    """Run pytest in a folder, and return what it says."""
-    (folder / "test_sample.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *WITHOUT, "-podradek", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
-
-
 def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
-    assert "= 5 passed" in run(tmp_path, PROJECT, "--strict-markers")
+    assert "= 5 passed" in run_here(tmp_path, PROJECT, ASKED, "--strict-markers")
 
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
-    said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
+    said = run_here(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n", ASKED)
     assert "takes ['config', 'tls', 'topics', 'users'], not ['topic']" in said
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
-    said = run(tmp_path, FAULTY, "--junit-xml=report.xml")
+    said = run_here(tmp_path, FAULTY, ASKED, f"--junit-xml={tmp_path}/report.xml")
     assert "1 failed, 2 passed, 1 error" in said
     assert "topic t created" in said
     assert "the last requests to Kafka" in said and "Metadata v" in said and "client id 'mine'" in said
@@ -105,13 +95,16 @@ def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path
 
 
 FACTORY = """
+import threading
+
+SHARED = [each.name for each in threading.enumerate() if each.name == "odradek-broker"]
+
 def test_must_fire(kafka_factory):
     for _ in range(2):
         kafka_factory().fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
 
 def test_all_are_closed(kafka_factory):
-    import os, threading
-    assert [each.name for each in threading.enumerate() if each.name == "odradek-broker"] == []
+    assert [each.name for each in threading.enumerate() if each.name == "odradek-broker"] == SHARED
 
 def test_a_cluster_too(kafka_cluster):
     kafka_cluster.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
@@ -119,7 +112,7 @@ def test_a_cluster_too(kafka_cluster):
 
 
 def test_brokers_of_a_factory_check_their_faults_and_all_of_them_end(tmp_path: Path) -> None:
-    said = run(tmp_path, FACTORY)
+    said = run_here(tmp_path, FACTORY, ASKED)
     assert "3 passed, 2 errors" in said
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
     assert "fail('Fetch', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
@@ -197,9 +190,8 @@ def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory:
 def test_nothing_is_there_before_a_project_asks(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
     for listed in ("--fixtures", "--help", "--markers"):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", listed]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert "kafka" not in done.stdout and "simulat" not in done.stdout
+        said = run_here(tmp_path, None, listed)
+        assert "pytest" in said and "kafka" not in said.replace(str(tmp_path), "") and "simulat" not in said
 
 
 @pytest.mark.parametrize("asked", ["test module", "conftest", "option"])
@@ -209,17 +201,8 @@ def test_a_project_asks_in_one_line(tmp_path: Path, asked: str) -> None:
     if asked == "conftest":
         (tmp_path / "conftest.py").write_text(f"from odradek.testing import Record\n\n{line}")
     (tmp_path / "test_it.py").write_text(f"{line}\n\n{text}" if asked == "test module" else text)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-W",
-        "error",
-        *WITHOUT,
-        *(["-p", "odradek"] if asked == "option" else []),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "1 passed" in done.stdout, done.stdout
+    said = run_here(tmp_path, None, *([ASKED] if asked == "option" else []))
+    assert "1 passed" in said, said
 
 
 UNASKED = {
@@ -237,10 +220,10 @@ UNASKED = {
 def test_a_project_that_does_not_ask_is_told_to(tmp_path: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    said = unasked(tmp_path)
+    said = run_here(tmp_path)
     assert "1 passed" in said
     assert 'write pytest_plugins = ["odradek"] in conftest.py' in said
-    assert "1 passed" not in unasked(tmp_path, "-p", "no:odradek")
+    assert "1 passed" not in run_here(tmp_path, None, "-p", "no:odradek")
 
 
 def test_a_fixture_of_the_project_brings_nothing(tmp_path: Path) -> None:
@@ -249,21 +232,14 @@ def test_a_fixture_of_the_project_brings_nothing(tmp_path: Path) -> None:
         "def test_it(kafka, pytestconfig):\n    assert kafka == 7\n"
         "    assert not pytestconfig.pluginmanager.has_plugin('odradek.testing.plugin')\n"
     )
-    said = unasked(tmp_path)
+    said = run_here(tmp_path)
     assert "1 passed" in said and "odradek:" not in said
 
 
 def test_the_option_brings_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(kafka):\n    assert kafka.topics() == []\n")
     with LocalKafka() as other:
-        assert "1 passed" in unasked(tmp_path, f"--kafka-address={other.address}")
-
-
-def unasked(folder: Path, *options: str) -> str:
-    """Run pytest in a folder of a project that does not ask for the plugin, and return what it says."""
-    command = [sys.executable, "-m", "pytest", "-W", "error", *WITHOUT, *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+        assert "1 passed" in run_here(tmp_path, None, f"--kafka-address={other.address}")
 
 
 def test_the_names_of_all_fixtures_are_known() -> None:

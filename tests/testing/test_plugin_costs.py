@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odradek.testing import LocalKafka
 
-from .test_plugin import run
+from .inner_pytest import ASKED, run_here
 
 LASTING = """
 import pytest
@@ -26,7 +26,7 @@ def test_fails(kafka_session):
 
 
 def test_a_broker_can_last_for_a_module_or_a_session(tmp_path: Path) -> None:
-    said = run(tmp_path, LASTING)
+    said = run_here(tmp_path, LASTING, ASKED)
     assert "1 failed, 2 passed" in said
     assert "the last requests to Kafka" in said and "client id 'rdkafka'" in said
 
@@ -63,5 +63,5 @@ def test_topics_that_clients_make_anew_go_from_another_kafka(tmp_path: Path) -> 
     with LocalKafka() as other:
         other.create_topic("kept")
         for _ in range(2):
-            assert "3 passed" in run(tmp_path, LEAVING, f"--kafka-address={other.address}")
+            assert "3 passed" in run_here(tmp_path, LEAVING, ASKED, f"--kafka-address={other.address}")
             assert other.topics() == ["kept"]
