@@ -29,19 +29,9 @@ SUBJECTS = (
 # Only for brokers with the configs that the module names.
 SECURED = ("access",)
 MADE_UP = {
-    "TopicId",
-    "ClusterId",
-    "Host",
-    "Port",
-    "Rack",
-    "MemberId",
-    "Leader",
-    "ProducerId",
-    "SessionId",
-    "LogAppendTimeMs",
-    "ClientHost",
-    "LogDir",
-}
+    "TopicId", "ClusterId", "Host", "Port", "Rack", "MemberId", "Leader", "ProducerId", "SessionId", "LogAppendTimeMs",
+    "ClientHost", "LogDir",
+}  # fmt: skip
 NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch", "UsableBytes", "TotalBytes"}
 # What stands for no id.
 NO_ID = str(UUID(int=0))

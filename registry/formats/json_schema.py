@@ -21,18 +21,9 @@ TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "o
 _MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
 _LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SCHEMAS = (
-    "additionalProperties",
-    "additionalItems",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-    "propertyNames",
-    "items",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-)
+    "additionalProperties", "additionalItems", "contains", "not", "if", "then", "else", "propertyNames", "items",
+    "unevaluatedProperties", "unevaluatedItems",
+)  # fmt: skip
 # What applies to the value itself, and not to a part of it.
 _IN_PLACE, _LISTS_IN_PLACE = ("not", "if", "then", "else"), ("allOf", "anyOf", "oneOf")
 # What says something about values. Anything else may stand beside a `$ref` and changes nothing.

@@ -4,114 +4,20 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-TAGS = {
-    "html",
-    "head",
-    "header",
-    "meta",
-    "title",
-    "link",
-    "script",
-    "body",
-    "a",
-    "div",
-    "img",
-    "nav",
-    "ul",
-    "li",
-    "kbd",
-    "footer",
-    "span",
-    "main",
-    "dialog",
-    "h1",
-    "h2",
-    "dl",
-    "dt",
-    "dd",
-    "form",
-    "button",
-    "p",
-    "small",
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "caption",
-    "label",
-    "input",
-    "select",
-    "option",
-    "textarea",
-    "code",
-    "pre",
-    "section",
-    "figure",
-    "figcaption",
-    "details",
-    "summary",
-    "ol",
-    "time",
-    "meter",
-    "em",
-    "strong",
-}
-ATTRIBUTES = {
-    "lang",
-    "charset",
-    "name",
-    "content",
-    "rel",
-    "href",
-    "src",
-    "defer",
-    "class",
-    "id",
-    "tabindex",
-    "aria-label",
-    "aria-current",
-    "aria-labelledby",
-    "aria-hidden",
-    "aria-sort",
-    "aria-invalid",
-    "aria-pressed",
-    "role",
-    "alt",
-    "data-key",
-    "method",
-    "action",
-    "type",
-    "value",
-    "placeholder",
-    "autocomplete",
-    "spellcheck",
-    "checked",
-    "selected",
-    "required",
-    "scope",
-    "download",
-    "title",
-    "min",
-    "max",
-    "high",
-    "optimum",
-    "data-series",
-    "data-row",
-    "data-new",
-    "data-most",
-    "hx-get",
-    "hx-trigger",
-    "hx-include",
-    "hx-select",
-    "hx-target",
-    "hx-swap",
-    "hx-push-url",
-    "hx-ext",
-    "sse-connect",
-    "sse-swap",
-}
+_TAGS = (
+    "html head header meta title link script body a div img nav ul li kbd footer span main dialog h1 h2 dl dt dd "
+    "form button p small table thead tbody tr th td caption label input select option textarea code pre section "
+    "figure figcaption details summary ol time meter em strong"
+)
+TAGS = frozenset(_TAGS.split())
+_ATTRIBUTES = (
+    "lang charset name content rel href src defer class id tabindex aria-label aria-current aria-labelledby "
+    "aria-hidden aria-sort aria-invalid aria-pressed role alt data-key method action type value placeholder "
+    "autocomplete spellcheck checked selected required scope download title min max high optimum data-series "
+    "data-row data-new data-most hx-get hx-trigger hx-include hx-select hx-target hx-swap hx-push-url hx-ext "
+    "sse-connect sse-swap"
+)
+ATTRIBUTES = frozenset(_ATTRIBUTES.split())
 # Characters that hide others, or change the direction of what follows.
 HIDDEN = "\u202e\u2066\u200b\u00ad\x1b\x07"
 
