@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arrow.batches import BASE_TIMESTAMP
-from ..arrow.brokers import Brokers
+from ..arrow.brokers import Brokers, known_leader
 from ..arrow.connection import ReadOptions
 from ..arrow.fetch import OffsetRange, RangeFetch
 from ..core.clock import wall_clock_ms
@@ -28,15 +28,15 @@ class PartitionStatus:
     partition: int
     # The next offset that the table lacks.
     archived: int
-    # Where the committed records of the log end.
-    end: int
+    # Where the committed records of the log end, None while the partition has no leader.
+    end: int | None
     # The age of the first batch that is not archived, None where all are and where that is not known.
     oldest_ms: int | None
 
     @property
-    def lag(self) -> int:
+    def lag(self) -> int | None:
         """Return how many offsets are not archived."""
-        return max(self.end - self.archived, 0)
+        return None if self.end is None else max(self.end - self.archived, 0)
 
 
 def partitions_of(
@@ -51,12 +51,14 @@ def partitions_of(
     check_topic(table.metadata, topic_in(view, topic))
     state = state_of(table)
     places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
-    first, last = (brokers.retry(lambda at=at: brokers.offsets(places, at)) for at in (EARLIEST, LATEST))
+    led = [each for each in places if known_leader(view, each) is not None]
+    first, last = (brokers.retry(lambda at=at: brokers.offsets(led, at)) for at in (EARLIEST, LATEST))
     for each in places:
-        archived = state.offsets.get(each.partition, first[each])
-        wanted = OffsetRange(topic, view.topic_id(topic), each.partition, max(archived, first[each]), last[each])
+        begin, end = first.get(each, 0), last.get(each)
+        archived = state.offsets.get(each.partition, begin)
+        wanted = OffsetRange(topic, view.topic_id(topic), each.partition, max(archived, begin), end or 0)
         age = _age_ms(wanted, reading, brokers) if wanted.size > 0 else None
-        yield PartitionStatus(topic, each.partition, archived, last[each], age)
+        yield PartitionStatus(topic, each.partition, archived, end, age)
 
 
 def _age_ms(wanted: OffsetRange, reading: ReadOptions, brokers: Brokers) -> int | None:

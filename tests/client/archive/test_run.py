@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from odradek.client.archive import ArchiveError, errors_of_place
 from odradek.client.archive.parquet_files import parsed_name
 from odradek.client.archive.places import catalog_of
 from odradek.client.archive.state import state_of
+from odradek.client.archive.status import partitions_of
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.core.metadata import ClusterView
 from odradek.client.errors import InvalidOption, UnknownTopic
 from odradek.client.record import LATEST, TopicPartition
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
@@ -202,3 +206,22 @@ def test_a_commit_names_few_files_however_many_partitions_and_days_there_are(wor
         assert found == {each: list(range(reached[each])) for each in found}, "each state is that of its files"
     assert offsets_in(table) == whole(3, len(days))
     assert max(each.files for each in rounds) == 4 and len(rounds) < 12
+
+
+def test_a_partition_without_a_leader_hides_no_other_ones_status(
+    world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.fill("led", 4, partitions=2)
+    world.archiver(catalog, "led").round()
+    world.fill("led", 2, partitions=2, new=False)
+    look = Brokers.view
+
+    def view(self: Brokers, topics: Any) -> ClusterView:
+        found = look(self, topics)
+        (info,) = found.topics.values()
+        left = (info.partitions[0], replace(info.partitions[1], leader=-1))
+        return replace(found, topics={"led": replace(info, partitions=left)})
+
+    monkeypatch.setattr(Brokers, "view", view)
+    found = [(each.archived, each.end, each.lag) for each in partitions_of(catalog, "led", None, world.reading)]
+    assert found == [(2, 3, 1), (2, None, None)]
