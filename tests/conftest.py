@@ -20,11 +20,13 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.clients.java import require_spark_java
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.seeds import IS_SOAK
 
 if TYPE_CHECKING:
     from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
+    from pyspark.sql import SparkSession
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 # `make soak` tries more of them.
@@ -186,3 +188,18 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProc
         pytest.skip(why_missing())
     with zookeeper(tmp_path_factory.mktemp("zookeeper")) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session of Spark for all tests of a process: the start of its JVM costs more than most of them.
+
+    Nobody registers the source: Spark finds it by itself.
+    """
+    pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+    require_spark_java()
+    from odradek.tests.support.spark.spark_topics import session
+
+    started = session(str(tmp_path_factory.mktemp("spark")))
+    yield started
+    started.stop()

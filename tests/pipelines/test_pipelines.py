@@ -23,7 +23,7 @@ from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients.exactly_once import read_committed
 from odradek.tests.support.clients.java import require_spark_java
-from odradek.tests.support.spark.spark_topics import Topics, session
+from odradek.tests.support.spark.spark_topics import Topics
 from pyspark.sql import SparkSession
 
 pytestmark = [
@@ -34,14 +34,6 @@ pytestmark = [
 BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
 CARRIERS = ("AA", "DL", "UA")
 Flight = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    require_spark_java()
-    started = session(str(tmp_path_factory.mktemp("spark")))
-    yield started
-    started.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +9,12 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow as pa
-import pyarrow.parquet
-from odradek.client.archive import day_files
-from odradek.client.archive.day_files import TablePlace, split
 from odradek.client.archive.layout import SCHEMA, arrow_schema
-from odradek.client.archive.parquet_files import PartitionFiles, _days_of
 from odradek.client.archive.rows import MAX_MS, TableRows
 from odradek.client.arrow.batches import Section, scan
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.errors import CorruptCrc
 from odradek.protocol.records.record import Record
-from pyarrow.fs import LocalFileSystem
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 NOW = 1_700_000_000_000
@@ -39,11 +33,6 @@ def rows_of(*sections: Section, start: int = 0, end: int = 1_000_000) -> list[di
     for batch in batches:
         batch.validate(full=True)
     return pa.Table.from_batches(batches, schema=arrow_schema(SCHEMA)).to_pylist()
-
-
-def files_in(folder: Path, target_bytes: int = 1 << 20) -> PartitionFiles:
-    place = TablePlace(LocalFileSystem(), str(folder), f"file://{folder}", arrow_schema(SCHEMA))
-    return PartitionFiles(place, 0, 0, target_bytes)
 
 
 def record(time_ms: int = NOW, key: bytes | None = b"k", value: bytes | None = b"v", headers: Any = ()) -> Record:
@@ -95,54 +84,3 @@ def test_damaged_bytes_are_an_error_and_no_rows() -> None:
     damaged.table[0, 9] ^= 1
     with pytest.raises(CorruptCrc):
         rows_of(damaged)
-
-
-def test_four_hundred_days_in_a_batch_are_split_in_order() -> None:
-    made = TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
-    days = [number * 86_400_000 for number in range(400)]
-    records = [record(day, value=b"%d" % (2 * at)) for at, day in enumerate(days)]
-    batches = [*made.feed(section(*records, *records)), *made.rest()]
-    parts = [each for batch in batches for each in split(batch, _days_of(batch))]
-    assert [number for number, _ in parts] == list(range(400))
-    assert [part.column("offset").to_pylist() for _, part in parts] == [[at, at + 400] for at in range(400)]
-
-
-def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each batch has a record of 1 KB of each day, so that no day ever has many rows of its own."""
-    monkeypatch.setattr(day_files, "PENDING_BYTES", 1 << 20)
-    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
-    days = [record(number * 86_400_000, value=bytes(1_000)) for number in range(400)]
-    for round_ in range(10):
-        for batch in [*making.feed(section(*days, base=400 * round_)), *making.rest()]:
-            files.add(batch)
-        assert sum(day.pending_bytes for day in files._days.values()) <= 1 << 20
-        assert sum(day.writer is not None for day in files._days.values()) <= day_files.OPEN_FILES
-    done = files.finish()
-    assert sum(each.rows for each in done) == 4_000 and len({each.path for each in done}) == len(done)
-
-
-def test_rows_of_one_day_wait_no_longer_than_they_make_a_row_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(day_files, "GROUP_BYTES", 100_000)
-    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
-    for number in range(30):
-        for batch in [*making.feed(section(*[record(value=bytes(1_000))] * 10, base=10 * number)), *making.rest()]:
-            files.add(batch)
-        assert files._pending_bytes < 100_000
-    (done,) = files.finish()
-    assert pyarrow.parquet.read_metadata(done.path.removeprefix("file://")).num_row_groups > 2
-
-
-def test_a_late_record_of_a_batch_keeps_no_other_one_in_memory(tmp_path: Path) -> None:
-    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
-    for batch in [*making.feed(section(record(0), record(value=bytes(100_000)))), *making.rest()]:
-        files.add(batch)
-    assert files._days[0].pending[0].get_total_buffer_size() < 10_000
-
-
-def test_the_last_rows_may_fill_a_file(tmp_path: Path) -> None:
-    files, making = files_in(tmp_path, target_bytes=1), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
-    for batch in [*making.feed(section(record(), record())), *making.rest()]:
-        files.add(batch)
-    assert [each.rows for each in files.finish()] == [2]

@@ -114,13 +114,11 @@ def expected(data: bytes, start: int = 0, end: int = FOREVER) -> Iterator[dict[s
                 }
 
 
-@settings(deadline=None)
 @given(logs(), st.integers(1, 10), st.sampled_from([0, 50, 200, 1 << 20]))
 def test_rows_are_those_of_the_pure_decoder_however_small_the_arrow_batches(data: bytes, rows: int, size: int) -> None:
     assert rows_of(data, decoder(max_rows=rows, max_bytes=size)) == list(expected(data))
 
 
-@settings(deadline=None, max_examples=50)
 @given(logs(), st.data())
 def test_any_columns_and_any_range_of_offsets(data: bytes, draw: st.DataObject) -> None:
     names = draw.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, unique=True))
@@ -130,7 +128,6 @@ def test_any_columns_and_any_range_of_offsets(data: bytes, draw: st.DataObject) 
     assert found == [{name: row[name] for name in names} for row in expected(data, start, end)]
 
 
-@settings(deadline=None, max_examples=50)
 @given(logs(), st.data())
 def test_a_torn_tail_is_left_for_the_next_fetch(data: bytes, draw: st.DataObject) -> None:
     cut = data[: draw.draw(st.integers(0, len(data)))]
@@ -142,7 +139,7 @@ def test_a_torn_tail_is_left_for_the_next_fetch(data: bytes, draw: st.DataObject
     assert rows_of(cut, decoder()) == list(expected(cut))
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(logs(), st.data())
 def test_broken_bytes_are_a_typed_error_or_what_the_pure_decoder_says(data: bytes, draw: st.DataObject) -> None:
     broken = bytearray(data)
@@ -185,7 +182,6 @@ def raw_expected(data: bytes, start: int) -> Iterator[tuple[Any, ...]]:
                 yield record.key, record.value, record.offset, record.timestamp_ms * 1000, named or None
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_garbage_is_a_typed_error_or_nothing(data: bytes) -> None:
     try:

@@ -340,7 +340,7 @@ async def test_a_broker_that_names_other_files_or_none_is_fetched_from(
 async def test_the_broker_sends_as_little_for_large_files_as_for_small_ones(
     broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its processor has nothing to do with the bytes; benchmarks/direct_read.py measures that."""
+    """Its processor has nothing to do with the bytes."""
     await raw.create_topic("t")
     received: list[int] = []
     fill = BlockingConnection._fill

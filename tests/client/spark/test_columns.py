@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
+from odradek.client.arrow.batches import scan  # noqa: E402
+from odradek.client.arrow.fetch import OffsetRange  # noqa: E402
 from odradek.client.spark.columns import (  # noqa: E402
     TYPES,
     Column,
+    HeaderNulls,
     SchemaError,
     columns_of,
     default_ddl,
 )
-from odradek.client.spark.rows import arrow_schema  # noqa: E402
+from odradek.client.spark.rows import RowDecoder, arrow_schema  # noqa: E402
+from odradek.protocol.records.batch import encode_batch  # noqa: E402
+from odradek.protocol.records.record import Record  # noqa: E402
 from pyspark.sql.types import (  # noqa: E402
     ArrayType,
     BinaryType,
@@ -77,3 +84,24 @@ def test_arrow_batches_have_the_schema_that_spark_checks_for(nullable: bool) -> 
     inner = StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])
     asked.fields[-1] = StructField("headers", ArrayType(inner, containsNull=nullable))
     assert arrow_schema(columns_of(asked)) == to_arrow_schema(asked, timezone="UTC")
+
+
+# -- Rows: what may not be null is not
+
+
+def rows_of(*columns: Column) -> list[dict[str, Any]]:
+    data = encode_batch([Record(key=None, value=b"")])
+    decoder = RowDecoder(columns, OffsetRange("t", bytes(16), 0, 0, 100), max_rows=10)
+    assert list(decoder.feed(*scan(memoryview(data))[:2])) == []
+    rest = decoder.rest()
+    assert rest is not None
+    found: list[dict[str, Any]] = rest.to_pylist()
+    return found
+
+
+def test_a_column_that_may_not_be_null_must_not_be() -> None:
+    assert rows_of(Column("value", nullable=False)) == [{"value": b""}]
+    with pytest.raises(SchemaError, match="column 'key' is NOT NULL"):
+        rows_of(Column("key", nullable=False))
+    with pytest.raises(SchemaError, match="column 'headers' is NOT NULL"):
+        rows_of(Column("headers", False, HeaderNulls()))

@@ -149,6 +149,7 @@ def test_what_rules_idempotence_out_rules_transactions_out_with_a_warning_and_wr
         ("kafka.enable.idempotence", "'x' is neither true nor false"),
         ("kafka.compression.type", "must be one of none, gzip, snappy, lz4, zstd, not 'x'"),
         ("strictOptions", "'x' is neither true nor false"),
+        ("transactional", "'x' is none of auto, required, never"),
         ("kafka.bootstrap.servers", "'h:x' is not HOST:PORT"),
     ],
 )

@@ -28,7 +28,7 @@ from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.process import broker_process
 from odradek.tests.support.clients.java import require_spark_java
 from odradek.tests.support.spark.spark_cases import CASES, Case, Reader, rows_of
-from odradek.tests.support.spark.spark_topics import PARTITIONS, PER_PARTITION, Topics, fill, session
+from odradek.tests.support.spark.spark_topics import PARTITIONS, PER_PARTITION, Topics, fill
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
@@ -48,15 +48,6 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
         yield fill(broker.address)
     finally:
         broker.close()
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session without any `register` call: Spark finds the source by itself."""
-    require_spark_java()
-    started = session(str(tmp_path_factory.mktemp("spark")))
-    yield started
-    started.stop()
 
 
 @pytest.fixture

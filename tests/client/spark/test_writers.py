@@ -296,16 +296,6 @@ async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: py
             await task(options_of(fake.address, transactional="required"), TaskPlace("q", "a", 2, "0.0"), "1")
 
 
-def test_settings_that_rule_transactions_out_are_said() -> None:
-    weak = options_of("h:1", **{"kafka.acks": "1", "kafka.enable.idempotence": "false"})
-    assert weak.transactional == "never"
-    assert weak.warnings[0].startswith("rows are written at least once: transactions need kafka.acks=all")
-    with pytest.raises(OptionError, match=r"needs kafka\.acks=all"):
-        options_of("h:1", transactional="required", **{"kafka.acks": "1"})
-    with pytest.raises(OptionError, match="'perhaps' is none of auto, required, never"):
-        options_of("h:1", transactional="perhaps")
-
-
 async def test_values_are_written_in_a_format(sink: SinkOptions, broker: Broker) -> None:
     options = options_of(broker.address, valueFormat="json")
     columns = columns_of_rows(StructType([StructField("value", IntegerType())]), options)

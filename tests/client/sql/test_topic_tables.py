@@ -197,6 +197,8 @@ def test_many_fields_cost_little_and_their_bound_is_told(
         assert asked == [["k7", "k8", "k99"]]
         assert "wide: the first 100 of 400 fields of JSON records are columns" in caplog.text
         assert rows(using, "select value ->> 'k399' from wide") == [("399",)]
+        with pytest.raises(InvalidOption, match="k399"):
+            using.run("select k399 from wide")
 
 
 def test_only_committed_records_are_read_unless_others_are_asked_for(address: str) -> None:

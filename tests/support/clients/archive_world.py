@@ -26,27 +26,22 @@ class World:
     address: str
 
     def fill(self, topic: str, rows: int, *, partitions: int = 1, new: bool = True, size: int = 0) -> None:
+        values = [b"%d" % number + b"." * size for number in range(rows)]
+        self.send(topic, *values, key=b"k", partitions=partitions, new=new)
+
+    def send(
+        self, topic: str, *values: bytes | None, key: bytes | None = None, partitions: int = 1, new: bool = True
+    ) -> None:
+        """Write values to the partitions in turn."""
+
         async def work() -> None:
-            async with Admin(self.address) as admin, Producer(self.address) as producer:
-                if new:
-                    await admin.create_topics([NewTopic(topic, partitions)])
-                for number in range(rows):
-                    value = b"%d" % number + b"." * size
-                    await producer.send(topic, value, key=b"k", partition=number % partitions)
-
-        asyncio.run(work())
-
-    def send(self, topic: str, *values: bytes | None, new: bool = True) -> None:
-        """Write values to a topic of one partition."""
-
-        async def work(admin: Admin) -> None:
-            if new:
-                await admin.create_topics([NewTopic(topic, 1)])
             async with Producer(self.address) as producer:
-                for each in values:
-                    await producer.send(topic, each)
+                for number, each in enumerate(values):
+                    await producer.send(topic, each, key=key, partition=number % partitions)
 
-        self.admin(work)
+        if new:
+            self.admin(lambda admin: admin.create_topics([NewTopic(topic, partitions)]))
+        asyncio.run(work())
 
     def admin(self, work: Callable[[Admin], Any]) -> Any:
         """Return what a coroutine of an admin client returns."""
