@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ class BrokerConfig(
         """The directory of the metadata journal."""
         return Path(self.metadata_log_dir) if self.metadata_log_dir else self.data_dirs[0]
 
-    @property
+    # Each new connection looks at both, and nothing that they are made of changes while the broker runs.
+    @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The listeners to open, in the order given."""
         skipped = {name.upper() for name in self.controller_listener_names}
@@ -145,7 +147,7 @@ class BrokerConfig(
         """The advertised listeners by name. A client of a listener without one is told the address that it used."""
         return {each.name: each for each in map(parse_endpoint, self.advertised_listeners or ())}
 
-    @property
+    @cached_property
     def inter_broker_listener(self) -> str:
         """The name of the listener at which the brokers of a cluster reach each other."""
         if self.inter_broker_listener_name is not None:

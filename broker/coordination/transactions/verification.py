@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -25,7 +25,10 @@ from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
 from ..calls import Eventual
 from ..interfaces import Question, TopicPartition
-from .coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    # The first Produce of a process does not wait for it.
+    from .coordinator import TransactionCoordinator
 
 # From this Produce version on, clients know TRANSACTION_ABORTABLE.
 _FIRST_ABORTABLE = 11
