@@ -27,6 +27,7 @@ _Acls = dict[Acl, Range | None]
 _NO_ACLS: Final[_Acls] = {}
 _EVERYONE: Final = f"{USER_TYPE}:{WILDCARD}"
 _Key = TypeVar("_Key")
+_PREFIXED: Final = int(PatternType.PREFIXED)
 
 # What an ACL that allows the operation must name.
 _IMPLIED_BY: Final = {
@@ -164,33 +165,43 @@ class Authorizer:
         patterns += (self._prefixed.get((kind, name[:length])) for length in lengths if length <= len(name))
         return filter(None, patterns)
 
-    def _index(self, acl: Acl) -> dict[tuple[int, str], dict[str, _Acls]]:
-        return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
-
     def _add(self, acl: Acl) -> None:
-        resource = acl.resource_type, acl.resource_name
-        index = self._index(acl)
-        if index is self._prefixed and resource not in index:
-            self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
-        hosts = range_of(acl.host)
-        index.setdefault(resource, {}).setdefault(acl.principal, {})[acl] = hosts
-        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = hosts
+        kind, name, pattern, principal, host, _, _ = acl
+        hosts = range_of(host) if "/" in host else None
+        index = self._prefixed if pattern == _PREFIXED else self._literal
+        owners = index.get((kind, name))
+        if owners is None:
+            owners = index[kind, name] = {}
+            if pattern == _PREFIXED:
+                self._lengths.setdefault(kind, Counter())[len(name)] += 1
+        _put(owners, principal, acl, hosts)
+        _put(self._by_principal, (kind, principal), acl, hosts)
 
     def _remove(self, acl: Acl) -> None:
-        resource = acl.resource_type, acl.resource_name
-        index = self._index(acl)
-        _take(self._by_principal, (acl.resource_type, acl.principal), acl)
-        if resource not in index:
+        kind, name, pattern, principal, _, _, _ = acl
+        _take(self._by_principal, (kind, principal), acl)
+        index = self._prefixed if pattern == _PREFIXED else self._literal
+        owners = index.get((kind, name))
+        if owners is None:
             return
-        _take(index[resource], acl.principal, acl)
-        if index[resource]:
+        _take(owners, principal, acl)
+        if owners:
             return
-        del index[resource]
-        if index is self._prefixed:
-            lengths, length = self._lengths[acl.resource_type], len(acl.resource_name)
-            lengths[length] -= 1
-            if not lengths[length]:
-                del lengths[length]
+        del index[kind, name]
+        if pattern == _PREFIXED:
+            lengths = self._lengths[kind]
+            lengths[len(name)] -= 1
+            if not lengths[len(name)]:
+                del lengths[len(name)]
+
+
+def _put(index: dict[_Key, _Acls], key: _Key, acl: Acl, hosts: Range | None) -> None:
+    """Put an ACL among those under a key."""
+    acls = index.get(key)
+    if acls is None:
+        index[key] = {acl: hosts}
+    else:
+        acls[acl] = hosts
 
 
 def _take(index: dict[_Key, _Acls], key: _Key, acl: Acl) -> None:

@@ -14,6 +14,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..quotas.client_quotas import Change, ClientQuotas
 from ..quotas.entities import Entity
 from ..security.acls import Acl
+from ..turns import keeper
 from .metadata_journal import Metadata, new_secret
 
 if TYPE_CHECKING:
@@ -93,8 +94,15 @@ class OwnSecurity(SecurityStore):
             self._metadata.change_acls(added, removed)
         except KafkaError as error:
             return dict.fromkeys((*added, *removed), error)
-        if self._authorizer is not None:
-            self._authorizer.change(added, removed)
+        try:
+            # Thousands take a turn of the event loop for the disk, and one for the authorizer.
+            await keeper().pause()
+        finally:
+            if self._authorizer is not None:
+                # Others may have changed some meanwhile: what is on disk counts.
+                there = self.acls
+                gone = [acl for acl in removed if acl not in there]
+                self._authorizer.change([acl for acl in added if acl in there], gone)
         return {}
 
     async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:

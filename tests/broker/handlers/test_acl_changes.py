@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from odradek.broker import Broker, BrokerConfig
+from odradek.broker import Broker, BrokerConfig, turns
 from odradek.broker.handlers import acls as handlers
 from odradek.broker.security.acls import Acl, Operation, ResourceType
+from odradek.broker.security.principals import user
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -74,6 +76,26 @@ async def test_only_who_may_alter_the_cluster_changes_acls(guarded: Broker) -> N
         assert await create(raw, creation("orders")) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
         allow(guarded, "alice", Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
         assert await create(raw, creation("orders")) == [0]
+
+
+async def test_an_acl_that_is_on_disk_counts_also_where_its_request_is_cancelled(
+    guarded: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every slice is over at once.
+    monkeypatch.setattr(turns, "SLICE_NS", 0)
+    security, authorizer = guarded.services.security, guarded.services.authorizer
+    assert authorizer is not None
+    acl = Acl(2, "orders", LITERAL, "User:alice", "*", Operation.READ, 3)
+    asked = user("alice"), "h", Operation.READ, ResourceType.TOPIC, "orders"
+    creating = asyncio.ensure_future(security.change_acls([acl]))
+    await asyncio.sleep(0)
+    assert acl in security.acls and not creating.done()
+    creating.cancel()
+    await asyncio.wait([creating])
+    assert authorizer.decide(*asked).is_allowed
+    creating, deleting = security.change_acls([acl]), security.change_acls((), [acl])
+    await asyncio.gather(creating, deleting)
+    assert not security.acls and not authorizer.decide(*asked).is_allowed
 
 
 async def test_acls_have_bounds(guarded: Broker, admin: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
