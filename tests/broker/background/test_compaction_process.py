@@ -37,28 +37,21 @@ async def started(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Pr
     return found
 
 
-async def test_a_job_after_a_kill_fails_until_the_end_was_waited_for(
-    started: list[asyncio.subprocess.Process],
+@pytest.mark.parametrize("by_the_system", [False, True])
+async def test_a_process_that_has_ended_between_two_jobs_is_replaced(
+    started: list[asyncio.subprocess.Process], by_the_system: bool
 ) -> None:
     process = CompactionProcess()
     first = await work(process)
-    process.kill()
-    await started[0].wait()
-    await asyncio.sleep(0)
-    assert await work(process) == "the process that cleans was ended"
-    await process.wait_ended()
-    assert await work(process) == first and len(started) == 2
-    process.kill()
-    await process.wait_ended()
-
-
-async def test_a_process_that_the_system_has_ended_between_two_jobs_is_replaced(
-    started: list[asyncio.subprocess.Process],
-) -> None:
-    process = CompactionProcess()
-    first = await work(process)
-    os.kill(started[0].pid, signal.SIGKILL)
-    await started[0].wait()
+    if by_the_system:
+        os.kill(started[0].pid, signal.SIGKILL)
+        await started[0].wait()
+    else:
+        process.kill()
+        await started[0].wait()
+        await asyncio.sleep(0)
+        assert await work(process) == "the process that cleans was ended"
+        await process.wait_ended()
     assert await work(process) == first and len(started) == 2
     process.kill()
     await process.wait_ended()

@@ -11,12 +11,7 @@ from pathlib import Path
 import pytest
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
-from odradek.tests.support.clusters.whole_replicas import (
-    LOSSES,
-    check_in_sync,
-    crash_with_hole,
-    offsets_on_disk,
-)
+from odradek.tests.support.clusters.whole_replicas import LOSSES, check_in_sync, crash_with_hole
 from odradek.tests.support.waiting import until
 
 RECORDS = 30
@@ -37,23 +32,7 @@ async def fill(cluster: HandCluster) -> None:
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_a_follower_that_lost_records_copies_them_again(
-    cluster: HandCluster, lose: Callable[[Path], None]
-) -> None:
-    await fill(cluster)
-    await cluster.stop(2)
-    await cluster.assign("t", leader=1, isr=(1, 3))
-    lose(Path(cluster.configs[2].data_dir) / "t-0")
-    await cluster.start(2)
-    await cluster.update_metadata()
-    await cluster.leader_and_isr(2, [("t", 0)])
-    await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
-    await cluster.stop(2)
-    assert offsets_on_disk(Path(cluster.configs[2].data_dir) / "t-0") == list(range(RECORDS))
-
-
-@pytest.mark.parametrize("lose", LOSSES)
-async def test_a_member_of_the_isr_that_lost_records_leaves_it_at_once(
+async def test_a_member_of_the_isr_that_lost_records_leaves_it_at_once_and_copies_them_again(
     cluster: HandCluster, lose: Callable[[Path], None]
 ) -> None:
     """As after a power cut of all: no controller has seen the broker go."""

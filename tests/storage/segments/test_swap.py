@@ -107,26 +107,17 @@ def test_a_crash_at_any_step_of_a_cleaning_leaves_old_or_new(tmp_path: Path, pow
         shutil.rmtree(directory)
 
 
-def test_indexes_of_a_swap_whose_log_never_came_are_removed(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    log = filled(tmp_path / "t-0", disk)
+@pytest.mark.parametrize("left", [(".index",), (".log", ".index", ".timeindex")], ids=["no log", "a damaged log"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_swap_that_cannot_be_read_does_not_replace_what_it_was_made_from(
+    tmp_path: Path, left: tuple[str, ...], clean: bool
+) -> None:
+    log = filled(tmp_path / "t-0", FaultyDisk(), FEW)
     expected = state(log)
     log.close()
-    (tmp_path / "t-0" / ("0" * 20 + ".index.swap")).write_bytes(b"12345678")
-    again = Log.open(tmp_path / "t-0", CONFIG, clean=True, now_ms=0, disk=disk)
-    assert state(again) == expected
-    assert not list((tmp_path / "t-0").glob("*.swap"))
-    again.close()
-
-
-def test_a_cleaned_segment_that_cannot_be_read_does_not_replace_what_it_was_made_from(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    log = filled(tmp_path / "t-0", disk)
-    expected = state(log)
-    log.close()
-    for suffix in (".log", ".index", ".timeindex"):
+    for suffix in left:
         (tmp_path / "t-0" / ("0" * 20 + suffix + ".swap")).write_bytes(b"damaged" * 20)
-    again = Log.open(tmp_path / "t-0", CONFIG, clean=False, now_ms=0, disk=disk)
+    again = Log.open(tmp_path / "t-0", CONFIG, clean=clean, now_ms=0)
     assert state(again) == expected
     assert not list((tmp_path / "t-0").glob("*.swap"))
     again.close()
