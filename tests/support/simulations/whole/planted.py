@@ -84,7 +84,7 @@ PLANTS = (
     Plant(
         "a batch is acknowledged before it is forced to disk",
         1,
-        (Change(Partition, "_write", "must_flush = end_offset", "must_flush = False and end_offset"),),
+        (Change(Partition, "_write", "must_flush = flush_delay_ms == 0", "must_flush = False"),),
     ),
     Plant(
         "read_committed readers see open transactions",
@@ -148,7 +148,7 @@ PLANTS = (
     Plant(
         "a member goes on with an earlier epoch and what it has given up",
         1,
-        (Change(heartbeat, "_check_epoch", "if not answer_was_lost:", "if False:"),),
+        (Change(heartbeat, "_check_epoch", "or answer_was_lost:", "or True:"),),
     ),
     Plant(
         "a regular expression is forgotten with the last but one member that has it",
