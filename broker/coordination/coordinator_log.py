@@ -193,11 +193,8 @@ class CoordinatorLog:
         return self._topics.partition(self._name, index)
 
     def _partition(self, index: int) -> Partition:
-        topic = self._topics.get(self._name)
-        if topic is None:
-            self._create_topic(self._name)
-            topic = self._topics.get(self._name)
-        partition = topic.partition(index) if topic is not None else None
+        self.ensure_topic()
+        partition = self._find(index)
         if partition is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._name} has no partition {index}")
         return partition

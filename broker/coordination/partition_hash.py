@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-INT_MIN = -(2**31)
 _LANE_BITS: Final = 64
 _UNITS_OF_A_LANE: Final = 4
 _MODULUS: Final[int] = 2**32
@@ -17,9 +16,14 @@ _CHUNKS_KEPT: Final = 64
 
 def partition_for(key: str, partitions: int) -> int:
     """Return the absolute value of the hash, modulo the number of partitions. Kafka does not mask to 31 bits here."""
-    code = java_hash(key)
+    return partition_of_hash(java_hash(key), partitions)
+
+
+def partition_of_hash(code: int, partitions: int) -> int:
+    """Return the partition of a hash, of which the lowest 32 bits count, as a signed number."""
+    code &= 0xFFFFFFFF
     # Java's smallest int has no positive counterpart. Kafka uses 0 for it.
-    return 0 if code == INT_MIN else abs(code) % partitions
+    return 0 if code == 0x80000000 else min(code, _MODULUS - code) % partitions
 
 
 def java_hash(text: str) -> int:

@@ -115,10 +115,11 @@ class Route(NamedTuple):
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
         if self.method:
-            return attrgetter(self.method)(services)
-        name = self.key.name.lower()
-        module = import_module(f"..handlers.{self.module or name}", __package__)
-        handle = partial(getattr(module, name if self.module else "handle"), services)
+            handle = attrgetter(self.method)(services)
+        else:
+            name = self.key.name.lower()
+            module = import_module(f"..handlers.{self.module or name}", __package__)
+            handle = partial(getattr(module, name if self.module else "handle"), services)
         return _started(handle) if iscoroutinefunction(handle) else handle
 
 

@@ -47,7 +47,7 @@ class ShareSurroundings(NamedTuple):
 
 
 class SharePartitionActor:
-    """One share partition. `load` it before it is used; `is_ready` says that it was."""
+    """One share partition. `load` it before it is used; `machine` is there once it was."""
 
     def __init__(self, key: ShareKey, partition: Partition, surroundings: ShareSurroundings) -> None:
         self.key = key

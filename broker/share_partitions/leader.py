@@ -71,12 +71,12 @@ class ShareLeader:
     @cached_property
     def partitions(self) -> SharePartitions:
         """The share partitions that this broker leads."""
-        from . import first_offset
         from .actor import ShareSurroundings
         from .led_partitions import SharePartitions
+        from .settings import beginning_finder
 
         _, clock, _, _ = self._surroundings
-        find = first_offset.finder(clock, self._threads)
+        find = beginning_finder(clock, self._threads)
         surroundings = ShareSurroundings(*self._surroundings, self.settings_of, find, self.dead_letters)
         return SharePartitions(self._topics, surroundings)
 

@@ -8,9 +8,9 @@ it. A session also ends with its connection. At the end the member gives back wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.modern.state import Place
@@ -211,7 +211,10 @@ class ShareSessions:
         session.counted = 0
 
     def _end_later(self, session: ShareSession) -> asyncio.Task[None]:
-        return self._begin(self._give_back(session))
+        task = asyncio.ensure_future(self._give_back(session))
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+        return task
 
     async def _give_back(self, session: ShareSession) -> None:
         # Asked of each when its turn comes: the member may have begun another session, and acquired in it.
@@ -227,12 +230,6 @@ class ShareSessions:
 
     def _has_sessions(self, group_id: str) -> bool:
         return group_id in self._of_group
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._ends.add(task)
-        task.add_done_callback(self._ends.discard)
-        return task
 
     async def close(self, deadline_s: float) -> None:
         """End every session, and wait at most `deadline_s` until what the members held is given back."""

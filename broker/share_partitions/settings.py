@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from ..clock import Clock
 from ..configs.group_bounds import DELIVERY_COUNT_LIMIT, MAX_RECORD_LOCKS, RECORD_LOCK_DURATION, effective
 from ..configs.group_config import BY_DURATION, duration_ms, effective_value
+from ..threads import DiskThreads
+from ..topics.disk_reads import read_from_disk
+from ..topics.partition import Partition
 from ..topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
 from .machine import Limits
 
-LATEST: Final = -1
-EARLIEST: Final = -2
+_LATEST: Final = -1
+_EARLIEST: Final = -2
 # The level of the feature `share.version`.
 FIRST_WITH_DEAD_LETTERS: Final = 2
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -24,7 +28,7 @@ class Settings(NamedTuple):
     limits: Limits
     # share.isolation.level, as Fetch has it.
     isolation_level: int
-    # LATEST, EARLIEST, or how long ago, in milliseconds.
+    # _LATEST, _EARLIEST, or how long ago, in milliseconds.
     begins: int
     # The topic of its dead letters; empty: it has none.
     dead_letter_topic: str = ""
@@ -60,4 +64,20 @@ def _begins(reset: str) -> int:
     if reset.startswith(BY_DURATION):
         # The check of the config has parsed it before.
         return duration_ms(reset.removeprefix(BY_DURATION)) or 0
-    return EARLIEST if reset == "earliest" else LATEST
+    return _EARLIEST if reset == "earliest" else _LATEST
+
+
+def beginning_finder(clock: Clock, threads: DiskThreads) -> Callable[[Partition, Settings], Awaitable[int]]:
+    """Return what finds where a group begins that has not read a partition. It may wait for the disk: KafkaError."""
+
+    async def find(partition: Partition, settings: Settings) -> int:
+        end = partition.end_for(settings.isolation_level)
+        if settings.begins == _LATEST:
+            return end
+        if settings.begins == _EARLIEST:
+            return partition.log.log_start_offset
+        timestamp_ms = max(clock.now_ms() - settings.begins, 0)
+        found = await read_from_disk(partition, lambda view: view.find_time(timestamp_ms, end), threads)
+        return end if found is None else found[1]
+
+    return find

@@ -115,13 +115,10 @@ class ShareGroups:
         size = sum(len(topic.partitions) for group in response.groups for topic in group.topics)
         return fill(response, iter(()), size)
 
-    def alter_offsets(
+    async def alter_offsets(
         self, context: Context, request: AlterShareGroupOffsetsRequest
-    ) -> asyncio.Future[AlterShareGroupOffsetsResponse]:
+    ) -> AlterShareGroupOffsetsResponse:
         """Answer an AlterShareGroupOffsets. It makes the group if there is none."""
-        return asyncio.ensure_future(self._alter_offsets(request))
-
-    async def _alter_offsets(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
         group_id = request.group_id
         starts = offsets.starts_of(request, self._topics)
         async with self._work.turn(group_id):
@@ -142,13 +139,10 @@ class ShareGroups:
                 self._work.tell(group_id, answer.places, errors)
         return offsets.altered(request, self._topics, errors)
 
-    def delete_offsets(
+    async def delete_offsets(
         self, context: Context, request: DeleteShareGroupOffsetsRequest
-    ) -> asyncio.Future[DeleteShareGroupOffsetsResponse]:
+    ) -> DeleteShareGroupOffsetsResponse:
         """Answer a DeleteShareGroupOffsets."""
-        return asyncio.ensure_future(self._delete_offsets(request))
-
-    async def _delete_offsets(self, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
         group_id = request.group_id
         async with self._work.turn(group_id):
             error = self._error(group_id)

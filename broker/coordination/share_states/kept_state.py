@@ -11,12 +11,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
 from typing import Protocol
 
 from ....protocol.messages import share_state_records as kafka
 from ..interfaces import Topics
 from .persister import UNINITIALIZED_OFFSET, ShareKey, ShareState, StateBatch
 from .records import StateRecord
+
+_FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 
 
 class KeptState:
@@ -99,10 +102,10 @@ def combine(before: Sequence[StateBatch], written: Sequence[StateBatch], start_o
     """
     batches = list(before)
     if written:
-        low = bisect_left(batches, min(each.first_offset for each in written) - 1, key=_last)
-        high = bisect_right(batches, max(each.last_offset for each in written) + 1, key=_first)
+        low = bisect_left(batches, min(each.first_offset for each in written) - 1, key=_LAST)
+        high = bisect_right(batches, max(each.last_offset for each in written) + 1, key=_FIRST)
         batches[low:high] = _sweep([*batches[low:high], *written])
-    del batches[: bisect_left(batches, start_offset, key=_last)]
+    del batches[: bisect_left(batches, start_offset, key=_LAST)]
     if batches and batches[0].first_offset < start_offset:
         batches[0] = batches[0]._replace(first_offset=start_offset)
     return batches
@@ -133,11 +136,3 @@ def _add(combined: list[StateBatch], batch: StateBatch) -> None:
         combined[-1] = last._replace(last_offset=batch.last_offset)
     else:
         combined.append(batch)
-
-
-def _first(batch: StateBatch) -> int:
-    return batch.first_offset
-
-
-def _last(batch: StateBatch) -> int:
-    return batch.last_offset

@@ -27,7 +27,7 @@ from ...turns import LargeResponse
 from ..actor import Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
-from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..interfaces import Clock, Context, Question, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import Shards
 from . import description, events, records, requests
@@ -112,7 +112,7 @@ class TransactionCoordinator:
 
     def initialize(self, context: Context, request: InitProducerIdRequest) -> Eventual[InitProducerIdResponse]:
         """Answer an InitProducerId that has a transactional id. The first one makes the id known."""
-        respond = requests.init_response(context.api_version)
+        respond = requests.producer_response(InitProducerIdResponse, context.api_version, requests.INIT_FENCED_VERSION)
         transactional_id = request.transactional_id or ""
         error = self._check_initialize(request) or self._check(transactional_id)
         if error is ErrorCode.NONE and self.queries.is_aborted(transactional_id):
@@ -162,7 +162,7 @@ class TransactionCoordinator:
 
     def end(self, context: Context, request: EndTxnRequest) -> Eventual[EndTxnResponse]:
         """Answer an EndTxn, once the decision is committed."""
-        respond = requests.end_response(context.api_version)
+        respond = requests.producer_response(EndTxnResponse, context.api_version)
         error = self._absence(request.transactional_id)
         if error is not ErrorCode.NONE:
             return respond(events.Producer(error))
@@ -172,33 +172,22 @@ class TransactionCoordinator:
         actor.feed(events.EndTransaction(call, *who, request.committed, RAISES_EPOCH if raises else KEEPS_EPOCH))
         return call.result()
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        index: int,
-        *,
-        implicit: bool,
-        also: frozenset[TopicPartition] = frozenset(),
-    ) -> Eventual[ErrorCode]:
-        """Return whether a batch of this producer may begin to write to a partition in its transaction.
+    def verify(self, asked: Question) -> Eventual[ErrorCode]:
+        """Return whether a producer may begin to write to a partition in its transaction.
 
-        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) adds it to the transaction, and `also` those which
-        the same request writes to: one record of the log for all of them. Otherwise
-        TRANSACTION_ABORTABLE unless it was added before. Other errors as those of AddPartitionsToTxn. A future where
-        the answer has to wait for the log, or for the markers of the last transaction.
+        Where that adds the partition, one record of the log adds `also`, too. Otherwise TRANSACTION_ABORTABLE unless it
+        was added before. Other errors as those of AddPartitionsToTxn. A future where the answer has to wait for the
+        log, or for the markers of the last transaction.
         """
-        error = self._absence(transactional_id)
+        error = self._absence(asked.transactional_id)
         if error is not ErrorCode.NONE:
             return error
-        actor, call = self.ids[transactional_id], Call(_verification_error)
-        places = frozenset({TopicPartition(topic, index)})
-        if implicit:
-            actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places | also, RAISES_EPOCH))
+        actor, call = self.ids[asked.transactional_id], Call(_verification_error)
+        who, places = (asked.producer_id, asked.producer_epoch), frozenset({asked.place})
+        if asked.implicit:
+            actor.feed(events.AddPartitions(call, *who, places | asked.also, RAISES_EPOCH))
         else:
-            actor.feed(events.VerifyPartitions(call, producer_id, producer_epoch, places))
+            actor.feed(events.VerifyPartitions(call, *who, places))
         return call.result()
 
     def open_places(self) -> set[tuple[int, records.TopicPartition]] | None:

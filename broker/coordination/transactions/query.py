@@ -17,7 +17,7 @@ from itertools import product
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
-from ..partition_hash import INT_MIN, java_hash, partition_for
+from ..partition_hash import java_hash, partition_for, partition_of_hash
 from .records import NO_TIME
 
 NO_BATCH = -1
@@ -179,6 +179,4 @@ def _partition(code: int, salt: str, partitions: int) -> int:
     """Return `partition_for(stem + salt)`, from the hash of the stem."""
     for letter in salt:
         code = code * 31 + ord(letter)
-    code &= 0xFFFFFFFF
-    signed = code - 2**32 if code & 0x80000000 else code
-    return 0 if signed == INT_MIN else abs(signed) % partitions
+    return partition_of_hash(code, partitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -15,8 +15,6 @@ from ....protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from ....protocol.messages.end_txn import EndTxnResponse
-from ....protocol.messages.init_producer_id import InitProducerIdResponse
 from ...topics.topic_names import INTERNAL_TOPICS
 from ..calls import Eventual, combine
 from ..interfaces import Topics
@@ -30,6 +28,8 @@ INIT_FENCED_VERSION = 4
 BATCH_VERSION = 4
 # From this version on, the client of an EndTxn takes the next epoch from the response (KIP-890).
 END_RAISES_EPOCH_VERSION = 5
+
+ResponseT = TypeVar("ResponseT")
 
 
 class Addition(NamedTuple):
@@ -53,26 +53,16 @@ def fenced(error: ErrorCode, version: int, since: int = FENCED_VERSION) -> Error
     return ErrorCode.INVALID_PRODUCER_EPOCH if too_old else error
 
 
-def init_response(version: int) -> Callable[[Producer], InitProducerIdResponse]:
-    """Return the function that makes the response of an InitProducerId."""
+def producer_response(
+    response: Callable[..., ResponseT], version: int, since: int = FENCED_VERSION
+) -> Callable[[Producer], ResponseT]:
+    """Return the function that makes the response of an InitProducerId or EndTxn; see `fenced`."""
 
-    def respond(answer: Producer) -> InitProducerIdResponse:
-        error = fenced(answer.error, version, INIT_FENCED_VERSION)
+    def respond(answer: Producer) -> ResponseT:
+        error = fenced(answer.error, version, since)
         if error is not ErrorCode.NONE:
-            return InitProducerIdResponse(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH)
-        return InitProducerIdResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
-
-    return respond
-
-
-def end_response(version: int) -> Callable[[Producer], EndTxnResponse]:
-    """Return the function that makes the response of an EndTxn."""
-
-    def respond(answer: Producer) -> EndTxnResponse:
-        error = fenced(answer.error, version)
-        if error is not ErrorCode.NONE:
-            return EndTxnResponse(error_code=error)
-        return EndTxnResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+            return response(error_code=error, producer_id=NO_ID, producer_epoch=NO_EPOCH)
+        return response(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
     return respond
 

@@ -23,7 +23,6 @@ from ....protocol.records.batch import BatchHeader
 from ...configs.broker_config import BrokerConfig
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
-from ..calls import Eventual
 from ..interfaces import Question, TopicPartition
 
 if TYPE_CHECKING:
@@ -124,15 +123,11 @@ class Verification:
 
         return verify
 
-    def _verify(self, asked: Question) -> Eventual[ErrorCode]:
-        who, producer, place = asked.transactional_id, (asked.producer_id, asked.producer_epoch), asked.place
-        return self._transactions.verify(who, *producer, *place, implicit=asked.implicit, also=asked.also)
-
     def _word_now(self, asked: Question) -> ErrorCode | None:
         """Return the word of the coordinator, None if it comes later."""
         if self._is_remote(asked.transactional_id):
             return None
-        word = self._verify(asked)
+        word = self._transactions.verify(asked)
         return None if isinstance(word, asyncio.Future) else word
 
     async def _word(self, asked: Question) -> ErrorCode:
@@ -143,7 +138,7 @@ class Verification:
             if self._ask_remotely is not None and self._is_remote(asked.transactional_id):
                 error = await self._ask_remotely(asked)
             else:
-                word = self._verify(asked)
+                word = self._transactions.verify(asked)
                 error = await word if isinstance(word, asyncio.Future) else word
             backoff_s = config.add_partitions_to_txn_retry_backoff_ms / 1000
             is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and asked.implicit

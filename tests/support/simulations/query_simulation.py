@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from odradek.broker.coordination.interfaces import Question
 from odradek.broker.coordination.replay import Ended, Written
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.events import LookForTimeout
@@ -30,6 +31,7 @@ from odradek.protocol.messages.describe_transactions import DescribeTransactions
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
+from odradek.protocol.topic_partition import TopicPartition
 from odradek.tests.support.fakes.clock import FakeClock
 
 QUERY = "q"
@@ -309,7 +311,7 @@ class Simulation:
         who = transactional_id, producer_id, epoch
         for _ in range(200):
             index = number % 2
-            word = self.coordinator.verify(*who, "t", index, implicit=True)
+            word = self.coordinator.verify(Question(*who, TopicPartition("t", index), True))
             error = ErrorCode.CONCURRENT_TRANSACTIONS if isinstance(word, asyncio.Future) else word
             if error is ErrorCode.NONE:
                 if self.places.write(index, producer_id, epoch, number):

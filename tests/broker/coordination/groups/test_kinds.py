@@ -42,12 +42,13 @@ def share_beat(world: World, epoch: int = 0, member: str = "m") -> Any:
 
 def alter(world: World) -> Any:
     topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(0, 1)])
-    return world.groups.share.alter_offsets(FakeContext(0), AlterShareGroupOffsetsRequest("g", [topic]))
+    altered = world.groups.share.alter_offsets(FakeContext(0), AlterShareGroupOffsetsRequest("g", [topic]))
+    return asyncio.ensure_future(altered)
 
 
 def delete_share_offsets(world: World) -> Any:
     request = DeleteShareGroupOffsetsRequest("g", [DeleteShareGroupOffsetsRequestTopic("t")])
-    return world.groups.share.delete_offsets(FakeContext(0), request)
+    return asyncio.ensure_future(world.groups.share.delete_offsets(FakeContext(0), request))
 
 
 def commit(world: World) -> Any:

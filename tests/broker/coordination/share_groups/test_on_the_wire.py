@@ -408,8 +408,11 @@ async def test_requests_that_waited_for_their_turn_learn_that_the_group_has_move
     topics = [alter_api.AlterShareGroupOffsetsRequestTopic("t", [one])]
     context, named = FakeContext(0), [delete_api.DeleteShareGroupOffsetsRequestTopic("t")]
     waiting = [
-        services.groups.share.alter_offsets(context, alter_api.AlterShareGroupOffsetsRequest("g", topics)),
-        services.groups.share.delete_offsets(context, delete_api.DeleteShareGroupOffsetsRequest("g", named)),
+        asyncio.ensure_future(each)
+        for each in (
+            services.groups.share.alter_offsets(context, alter_api.AlterShareGroupOffsetsRequest("g", topics)),
+            services.groups.share.delete_offsets(context, delete_api.DeleteShareGroupOffsetsRequest("g", named)),
+        )
     ]
     await asyncio.sleep(0)
     services.groups.unload(services.groups.shards.partition_of("g"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.broker.coordination.interfaces import Question
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.transactions import queries, query
 from odradek.broker.coordination.transactions.query import (
@@ -31,6 +32,7 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
+from odradek.protocol.topic_partition import TopicPartition
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.seeds import examples, seeds
 from odradek.tests.support.simulations.query_simulation import Context, SimulatedLog, Simulation
@@ -146,7 +148,7 @@ class Batch:
     def write(self, name: str) -> Participant:
         producer: Any = self.coordinator.initialize(Context(), InitProducerIdRequest(name, 60_000))
         who = producer.producer_id, producer.producer_epoch
-        assert self.coordinator.verify(name, *who, "t", 0, implicit=True) is ErrorCode.NONE
+        assert self.coordinator.verify(Question(name, *who, TopicPartition("t", 0), True)) is ErrorCode.NONE
         return Participant(name, *who)
 
     def task(self, number: int) -> Participant:
