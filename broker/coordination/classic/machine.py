@@ -18,7 +18,7 @@ Two exceptions: a group without members becomes Empty even if its record could n
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
 A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
-share/machine.py). That of share groups is imported when the first one is met.
+share_groups/machine.py). That of share groups is imported when the first one is met.
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.

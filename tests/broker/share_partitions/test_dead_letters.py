@@ -165,30 +165,19 @@ async def test_the_partition_is_that_of_the_record_modulo_the_count(world: Share
     await with_queue(world, 1)
     await reject(world, 0, partition=1)
     assert told(written(world), "partition") == [("1",)]
-    wide = world.broker.topics.get("dlq.g")
-    assert wide is not None and len(wide.partitions) == 1
 
 
-async def test_the_records_of_one_batch_have_the_topics_size(world: ShareWorld) -> None:
-    await with_queue(world, **{"max.message.bytes": "500"})
-    await reject(world, *range(10))
-    topic = world.broker.topics.get("dlq.g")
-    assert topic is not None
-    batches = [(header.size_bytes, len(records)) for header, records in topic.partitions[0].replay_batches()]
-    assert len(batches) > 1 and all(size <= 500 for size, _ in batches)
-    assert told(written(world), "offset") == [(str(at),) for at in range(10)]
-
-
-async def test_a_batch_is_no_larger_than_a_turn_of_the_loop_encodes(
-    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("configs", "most_bytes"), [({"max.message.bytes": "500"}, 500), ({}, 2_000)])
+async def test_a_batch_has_the_topics_size_and_is_no_larger_than_a_turn_of_the_loop_encodes(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], most_bytes: int
 ) -> None:
     monkeypatch.setattr(dead_letters, "MAX_BYTES", 2_000)
-    await with_queue(world)
+    await with_queue(world, **configs)
     await reject(world, *range(10))
     topic = world.broker.topics.get("dlq.g")
     assert topic is not None
     batches = [header.size_bytes for header, _ in topic.partitions[0].replay_batches()]
-    assert len(batches) > 1 and all(size <= 2_000 for size in batches)
+    assert len(batches) > 1 and all(size <= most_bytes for size in batches)
     assert told(written(world), "offset") == [(str(at),) for at in range(10)]
 
 
