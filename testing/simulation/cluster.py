@@ -68,6 +68,8 @@ class Node:
         # How often a process has begun.
         self.starts = 0
         self._serves = False
+        # Whether it has lost its directory, and has not served since.
+        self.is_empty = False
         # Of each process, how often each API was asked.
         self.requests: list[ApiCounts] = []
 
@@ -93,7 +95,7 @@ class Node:
             # A command that fails ends its process.
             process.loop.call_soon(self._end, process)
             return
-        self._serves = True
+        self._serves, self.is_empty = True, False
         self.requests.append(broker.services.requests)
         self._tell("serves")
 
@@ -149,6 +151,7 @@ class Node:
     def lose_directory(self) -> None:
         """Lose all files of the machine, which must not run."""
         self.disk.clear()
+        self.is_empty = True
         self._tell("has lost its directory")
 
     def boot(self) -> None:
@@ -185,6 +188,8 @@ class Cluster:
         self._folder_name = os.fsencode(self.folder)
         self.network = Network(world)
         self.is_replicated = nodes > 1
+        # Whether an ISR had one member alone that had lost its directory: what was acknowledged is lost, as in Kafka.
+        self.has_lost_all = False
         self.ensemble = Ensemble()
         self.ensemble.model.changed = self._tell_change
         self._digest = hashlib.sha256()
@@ -204,6 +209,7 @@ class Cluster:
         elif data and path.startswith(TOPICS) and path.endswith("/state"):
             topic, _, index, _ = path.removeprefix(TOPICS + "/").split("/")
             state = json.loads(data)
+            self.has_lost_all |= [each for each in state["isr"] if not self.nodes[each].is_empty] == []
             led = f"led by {state['leader']} at epoch {state['leader_epoch']}, ISR {state['isr']}"
             self.world.tell("zookeeper", f"{topic}-{index} is {led}")
 

@@ -337,9 +337,10 @@ def _run(node: Node) -> None:
 
 
 async def stop(node: Node) -> None:
-    """Stop a node in order, from the process of an operator."""
+    """Stop a node in order, from the process of an operator, unless another fault has ended it."""
     process = node.process
-    assert process is not None
+    if process is None:
+        return
     task = process.start(node.stop(), f"stop of node {node.number}")
     for _ in range(600):
         if task.done() or node.process is not process:

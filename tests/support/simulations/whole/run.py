@@ -183,7 +183,9 @@ class Run:
 
     @property
     def _lost_power(self) -> bool:
-        return not self.cluster.is_replicated and not self._faults.done.keys().isdisjoint(("power", "power all"))
+        if self.cluster.is_replicated:
+            return self.cluster.has_lost_all
+        return not self._faults.done.keys().isdisjoint(("power", "power all"))
 
     def _waiting(self) -> str:
         up = [f"{each.host} {'serves' if each.serves else 'does not serve'}" for each in self.cluster.nodes.values()]
@@ -263,6 +265,7 @@ class Run:
         self.violations += await check_group(self.cluster)
 
     async def _judge(self) -> None:
+        self._loses |= self.cluster.has_lost_all
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
         self.violations += judge(self.history, logs, committed, lost_power=self._lost_power, loses=self._loses)
