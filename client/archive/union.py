@@ -76,7 +76,8 @@ class Cut:
         if self.reading is None:
             return None
         brokers, of = Brokers(self.reading.client), TopicPartition(self.topic, partition)
-        found = brokers.retry(lambda: brokers.offsets([of], time_ms))[of]
+        # Times before 1970 would be sentinels there.
+        found = brokers.retry(lambda: brokers.offsets([of], max(time_ms, 0)))[of]
         return None if found < 0 else found
 
 

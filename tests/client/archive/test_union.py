@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from odradek.client import NewTopic, Producer, read_topic
 from odradek.client.archive import Archive, ArchiveError, union, upkeep
 from odradek.client.arrow.tables import COLUMNS
 from odradek.client.errors import InvalidOption, NoBrokerReachable, UnknownTopic
-from odradek.client.record import TopicPartition
+from odradek.client.record import LATEST, TopicPartition
 from odradek.client.sql.topic_tables import TopicTables
 from odradek.tests.support.clients.archive_world import FOLDER, World, files_in
 
@@ -86,6 +86,17 @@ def test_a_time_begins_in_the_archive(world: World, catalog: Any, place: str) ->
     world.archiver(catalog, "times").round()
     found = read(world, "times", place, start=datetime.fromtimestamp(2, UTC), columns=["value"])
     assert found["value"].to_pylist() == [b"3000", b"2000", b"4000"]
+
+
+def test_a_time_before_1970_begins_with_the_first_record_of_a_log_without_files(
+    world: World, catalog: Any, place: str
+) -> None:
+    world.fill("hot", 1)
+    world.archiver(catalog, "hot", start=LATEST).round()
+    world.fill("hot", 2, new=False)
+    for ms in (-1, -2, -86_400_000):
+        start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+        assert read(world, "hot", place, start=start, columns=["offset"])["offset"].to_pylist() == [1, 2]
 
 
 def test_sql_reads_both_halves_and_no_more_than_it_needs(world: World, catalog: Any, place: str) -> None:
