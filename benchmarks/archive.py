@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from odradek.client.archive.layout import SCHEMA, arrow_schema
-from odradek.client.archive.options import ArchiveOptions
 from odradek.client.archive.parquet_files import parquet_writer
 from odradek.client.archive.places import catalog_of
-from odradek.client.archive.run import Archiver
+from odradek.client.archive.run import ArchiveOptions, Archiver
 from odradek.client.archive.typed import of_registry
 from odradek.client.archive.union import cut
 from odradek.client.archive.upkeep import keep_up

@@ -22,9 +22,8 @@ from typing import Any
 
 from odradek.client import NewTopic
 from odradek.client.archive import Archive
-from odradek.client.archive.options import ArchiveOptions
 from odradek.client.archive.places import catalog_of
-from odradek.client.archive.run import Archiver
+from odradek.client.archive.run import ArchiveOptions, Archiver
 from odradek.client.arrow.read_options import read_options
 from odradek.client.blocking import Admin, Producer
 from odradek.client.spark import archive, table

@@ -90,8 +90,7 @@ def command(
     client = None if registry is None else registry_client(registry, registry_login_file, registry_ca)
     values = {topic: _values(topic, value_format, fields, bad, client) for topic in topics}
     with opened_catalog(target, catalog_db, create=True) as catalog:
-        from ..client.archive.options import ArchiveOptions
-        from ..client.archive.run import Archiver
+        from ..client.archive.run import ArchiveOptions, Archiver
         from ..client.arrow.read_options import read_options
 
         reading = read_options(reading_texts(bootstrap_server, path, CLIENT_ID), "archives")
@@ -229,7 +228,7 @@ def _values(
     """Return what gives the values of a topic their types, None where they stay bytes."""
     with said_errors():
         check_packages()
-    from ..client.archive.options import values_by
+    from ..client.archive.typed import values_by
 
     try:
         return values_by(topic, value_format, fields, registry, bad)

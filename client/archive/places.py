@@ -49,7 +49,7 @@ def catalog_of(target: str, catalog_db: str | None = None, *, create: bool = Fal
 def _loaded(name: str) -> Any:
     try:
         settings: dict[str, Any] = dict(Config().get_catalog_config(name) or {})
-        kind = settings.get("type") or infer_catalog_type(name, settings)
+        kind = str(settings.get("type") or "").lower() or infer_catalog_type(name, settings)
         if "uri" in settings and kind in (CatalogType.REST, CatalogType.REST.value):
             return _rest(name, settings)
         return load_catalog(name)

@@ -25,10 +25,10 @@ from ..core.metrics import Metric
 from ..errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
+from .day_files import TARGET_BYTES
 from .layout import data_folder, place_of, table_name
 from .local_files import LocalFileIO
-from .once import Moved, Once, Stopped, looked
-from .options import ArchiveOptions
+from .once import COMMIT_TIMEOUT_S, Moved, Once, Stopped, looked
 from .parquet_files import NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
@@ -37,6 +37,10 @@ from .typed import NoColumns, TypedValues, evolved
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+# A round that finds more than this ends early, so that a year's backlog comes in commits of this size.
+COMMIT_BYTES = 1 << 30
+# So does one that has made so many files: a commit has some 7 KB of memory for each of them.
+COMMIT_FILES = 1_000
 # How long a stop may wait for its archiver to look up.
 _SLEEP_S = 0.1
 
@@ -46,6 +50,26 @@ Progress = Callable[[int, int], object]
 Write = Callable[
     [Any, Sequence[tuple[OffsetRange, int]], ReadOptions, TypedValues | None], Mapping[OffsetRange, Sequence[NewFile]]
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What an archiver does, beside the reading of a topic."""
+
+    # Of the table, with its namespace; None: that of the topic's name.
+    table: tuple[str, ...] | None = None
+    # For a table without state: EARLIEST, LATEST, or an offset from 0 on. Later partitions begin at their first one.
+    start: int = EARLIEST
+    # Instead: the first record at or after this time.
+    start_ms: int | None = None
+    # Whether offsets that retention has removed before they were archived end the archiver.
+    fail_on_data_loss: bool = True
+    target_bytes: int = TARGET_BYTES
+    commit_bytes: int = COMMIT_BYTES
+    commit_files: int = COMMIT_FILES
+    commit_timeout_s: float = COMMIT_TIMEOUT_S
+    # How values get types, as the schema is when it is called: once a round.
+    values: Callable[[], TypedValues] | None = None
 
 
 @dataclass(frozen=True, slots=True)

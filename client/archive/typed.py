@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
+from ..core.options import check_choice
 from ..errors import InvalidOption, KafkaError
 from ..schemas.avro_columns import avro_rows
 from ..schemas.avro_columns import of_registry as programs_of
@@ -114,6 +115,26 @@ def of_json(fields: str, bad: str = "keep") -> TypedValues:
         return json_rows(values, raw, kind, marks)
 
     return TypedValues(kind, read, explain, bad)
+
+
+def values_by(
+    topic: str, value_format: str | None, fields: str | None = None, registry: Any = None, bad: str = "keep"
+) -> Callable[[], TypedValues] | None:
+    """Return how values get types, as ArchiveOptions take it; None where they stay bytes. Raises InvalidOption."""
+    if value_format is None:
+        if fields is not None or registry is not None or bad != "keep":
+            raise InvalidOption("fields, a registry, and what becomes of bad values need a format of values")
+        return None
+    check_choice("the format of values", value_format, FORMATS)
+    check_choice("what becomes of bad values", bad, BAD)
+    if value_format == "json":
+        if fields is None or registry is not None:
+            raise InvalidOption("values in json need fields, and no registry")
+        made = of_json(fields, bad)
+        return lambda: made
+    if fields is not None or registry is None:
+        raise InvalidOption(f"values in {value_format} need a registry, and no fields")
+    return lambda: of_registry(registry, topic, value_format, bad)
 
 
 def _struct(fields: str) -> Any:

@@ -79,9 +79,9 @@ def archive(
     Raises ArchiveError, KafkaError, InvalidOption.
     """
     check_packages()
-    from ..archive.options import ArchiveOptions, values_by
     from ..archive.places import catalog_of
-    from ..archive.run import Archiver
+    from ..archive.run import ArchiveOptions, Archiver
+    from ..archive.typed import values_by
     from ..archive.upkeep import keep_up
     from ..schemas import SchemaRegistry
 

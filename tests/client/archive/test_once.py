@@ -167,7 +167,7 @@ def test_a_rest_catalog_that_takes_a_request_and_never_answers_is_away(monkeypat
     monkeypatch.setattr("odradek.client.archive.places._ANSWER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        for kind in ({}, {"PYICEBERG_CATALOG__SILENT__TYPE": "rest"}):
+        for kind in ({}, {"PYICEBERG_CATALOG__SILENT__TYPE": "REST"}):
             for name, value in kind.items():
                 monkeypatch.setenv(name, value)
             with pytest.raises(ArchiveError, match=r"catalog 'silent' .* cannot be used: .*Read timed out"):

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.client import Admin, NewTopic, Producer
-from odradek.client.archive.options import ArchiveOptions
-from odradek.client.archive.run import Archiver
+from odradek.client.archive.run import ArchiveOptions, Archiver
 from odradek.client.arrow.connection import ReadOptions, client_options
 from odradek.client.core.option_values import bootstrap_addresses
 from odradek.client.core.security import PLAINTEXT
