@@ -249,7 +249,6 @@ async def test_a_lease_is_given_back_at_the_end_also_by_a_reader_that_stops(brok
     assert len(broker.services.segment_leases) == 0
 
 
-@pytest.mark.usefixtures("filled")
 async def test_a_reader_renews_its_lease_while_it_is_held_up(config: BrokerConfig, tmp_path: Path) -> None:
     config = replace(config, direct_read_lease_ms=300, log_dirs=(str(tmp_path / "short"),))
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:

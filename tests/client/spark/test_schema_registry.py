@@ -24,6 +24,7 @@ from odradek.client.spark.options import parse_options, parse_sink_options
 from odradek.testing import LocalKafka, LocalSchemaRegistry
 from odradek.tests.support.documents.page import begin, python_of
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming import StreamingQueryManager
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
@@ -193,20 +194,6 @@ def test_a_json_schema_makes_columns_too(spark: SparkSession, kafka: LocalKafka,
     ]  # fmt: skip
 
 
-def test_a_stream_of_a_json_schema_has_new_columns_after_a_restart(
-    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
-) -> None:
-    given = options(kafka, registry, "json-stream", valueFormat="json-schema", mode="DROPMALFORMED")
-
-    run = partial(rows_of_stream, spark, tmp_path, given)
-    put_json(kafka, registry, "json-stream", JSON_FIRST, {"number": 1})
-    kafka.put("json-stream", ["bad"])
-    assert run() == [{"offset": 0, "number": 1}]
-    put_json(kafka, registry, "json-stream", JSON_SECOND, JSON_FULL)
-    full = JSON_FULL | {"any": '{"b": [1]}'}
-    assert run() == [{"offset": 0} | dict.fromkeys(full) | {"number": 1}, {"offset": 2} | full]
-
-
 def test_the_sink_writes_json_that_its_schema_allows(
     spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry
 ) -> None:
@@ -226,24 +213,27 @@ def test_the_sink_writes_json_that_its_schema_allows(
         wrong.write.format("odradek").options(**written).mode("append").save()
 
 
-REGISTRY = {"kafka.bootstrap.servers": "h:1", "schemaRegistry": "http://h:1"}
-
-
 @pytest.mark.parametrize(
-    ("given", "option"),
+    ("parse", "given", "option"),
     [
-        ({"valueFormat": "json", "valueSchema": "a INT"}, "schemaRegistry"),
-        ({"valueFormat": "avro", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
-        ({"valueFormat": "avro", "schemaRegistry": "h:1"}, "schemaRegistry"),
-        ({"valueFormat": "avro", "schemaRegistryUser": "ann"}, "schemaRegistryUser"),
-        ({"valueFormat": "avro", "keySubject": "s"}, "keySubject"),
-        ({"valueSubject": "s"}, "valueSubject"),
-        ({"valueFormat": "json-schema", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
+        (parse_options, {"valueFormat": "json", "valueSchema": "a INT"}, "schemaRegistry"),
+        (parse_options, {"valueFormat": "avro", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
+        (parse_options, {"valueFormat": "avro", "schemaRegistry": "h:1"}, "schemaRegistry"),
+        (parse_options, {"valueFormat": "avro", "schemaRegistryUser": "ann"}, "schemaRegistryUser"),
+        (parse_options, {"valueFormat": "avro", "keySubject": "s"}, "keySubject"),
+        (parse_options, {"valueSubject": "s"}, "valueSubject"),
+        (parse_options, {"valueFormat": "json-schema", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
+        (parse_sink_options, {"valueJsonSchema": "{}"}, "valueJsonSchema"),
+        (parse_sink_options, {"valueFormat": "avro", "valueJsonSchema": "{}"}, "valueJsonSchema"),
+        (parse_sink_options, {"valueFormat": "json-schema", "valueJsonSchema": "{"}, "valueJsonSchema"),
+        (parse_sink_options, {"valueFormat": "json-schema"}, "schemaRegistry"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(given: dict[str, str], option: str) -> None:
+def test_options_that_do_not_fit_are_refused(parse: Any, given: dict[str, str], option: str) -> None:
+    base = {"kafka.bootstrap.servers": "h:1"}
+    base |= {"topic": "t"} if parse is parse_sink_options else {"subscribe": "t", "schemaRegistry": "http://h:1"}
     with pytest.raises(OptionError) as refused:
-        parse_options(REGISTRY | {"subscribe": "t"} | given)
+        parse(base | given)
     assert option in str(refused.value)
 
 
@@ -253,21 +243,6 @@ def test_several_topics_need_a_subject_and_a_registry_that_answers(kafka: LocalK
         parse_sink_options(given)
     with pytest.raises(SchemaRegistryUnavailable):
         parse_sink_options(given | {"topic": "t"})
-
-
-@pytest.mark.parametrize(
-    ("given", "option"),
-    [
-        ({"valueJsonSchema": "{}"}, "valueJsonSchema"),
-        ({"valueFormat": "avro", "valueJsonSchema": "{}"}, "valueJsonSchema"),
-        ({"valueFormat": "json-schema", "valueJsonSchema": "{"}, "valueJsonSchema"),
-        ({"valueFormat": "json-schema"}, "schemaRegistry"),
-    ],
-)
-def test_sink_options_that_do_not_fit_are_refused(given: dict[str, str], option: str) -> None:
-    with pytest.raises(OptionError) as refused:
-        parse_sink_options({"kafka.bootstrap.servers": "h:1", "topic": "t"} | given)
-    assert option in str(refused.value)
 
 
 def test_an_archive_by_spark_has_the_columns_of_the_latest_version(
@@ -305,6 +280,22 @@ def settle(spark: SparkSession) -> None:
         query.stop()
 
 
+@pytest.fixture
+def listeners(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take listeners away again: other tests have the same session."""
+    added, add = list[Any](), StreamingQueryManager.addListener
+
+    def note(self: StreamingQueryManager, listener: Any) -> None:
+        added.append(listener)
+        add(self, listener)
+
+    monkeypatch.setattr(StreamingQueryManager, "addListener", note)
+    yield
+    for each in added:
+        spark.streams.removeListener(each)
+
+
+@pytest.mark.usefixtures("listeners")
 def test_the_blocks_of_the_page_run_as_copied(
     spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
 ) -> None:
