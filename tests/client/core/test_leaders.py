@@ -45,7 +45,7 @@ def spoil(fake: FakeCluster, node: int, behaviour: object) -> None:
 @pytest.mark.parametrize("lost", [0, 1])
 async def test_what_the_other_leaders_say_is_told_where_one_hangs_up(lost: int) -> None:
     places = [TopicPartition("t", number) for number in range(2)]
-    quick = {"default_api_timeout_ms": 300, "retry_backoff_ms": 10}
+    quick = {"default_api_timeout_ms": 2_000, "retry_backoff_ms": 10}
     async with FakeCluster({"t": 2}, nodes=2) as fake, Admin(fake.address, **quick) as admin:
         await admin.list_offsets(dict.fromkeys(places, LATEST))
         spoil(fake, lost + 1, HangUp())
