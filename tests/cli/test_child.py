@@ -1,4 +1,4 @@
-"""`odradek serve --registry`: a registry that begins and ends with its broker."""
+"""`odradek serve --registry` and `--console`: services that begin and end with their broker."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from odradek.client.errors import SchemaRegistryRefused
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.tests.support.documents.command import completed
 
-READY = re.compile(r"the schema registry is ready (\S+)")
+
+class Child(NamedTuple):
+    url: str
+    pid: int
 
 
 class Serving:
-    """A broker with a registry, whose log is read as it comes."""
+    """A broker with a registry and maybe a console, whose log is read as it comes."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
 
-    def wait_for(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
+    def wait_for(self, pattern: str) -> re.Match[str]:
         """Read the log up to a line. Fails where it ends before."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -38,13 +42,16 @@ class Serving:
                 return found
         raise AssertionError("".join(self.lines))
 
-    def registry_process(self) -> int:
-        """Return the id of the child process."""
+    def children(self, count: int) -> dict[str, Child]:
+        """Wait until that many are ready; return them by their commands."""
+        urls = dict(self.wait_for(r"the (?:schema )?(\w+) is ready (\S+)").groups() for _ in range(count))
         listed = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
+            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
         )
-        (found,) = [int(each) for each in listed.stdout.split()]
-        return found
+        pids = {
+            name: int(line.split()[0]) for line in listed.stdout.splitlines() for name in urls if f" {name} " in line
+        }
+        return {name: Child(url, pids[name]) for name, url in urls.items()}
 
 
 @contextmanager
@@ -58,6 +65,16 @@ def serving(folder: Path, *options: str) -> Iterator[Serving]:
         finally:
             process.kill()
             process.communicate(timeout=30)
+
+
+def answer(url: str, path: str, host: str) -> tuple[int, str]:
+    """Return the status and the body that a service has for a path under a name."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection.request("GET", path, headers={"host": host})
+    found = connection.getresponse()
+    body = found.read().decode()
+    connection.close()
+    return found.status, body
 
 
 def has_ended(pid: int) -> bool:
@@ -76,40 +93,42 @@ def wait_until_ended(pid: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_registry_begins_and_ends_with_its_broker(tmp_path: Path) -> None:
-    with serving(tmp_path) as running:
-        url = running.wait_for(READY)[1]
+def test_a_registry_and_a_console_begin_and_end_with_their_broker(tmp_path: Path) -> None:
+    with serving(tmp_path, "--console", "0", "--allow-host", "registry.example") as running:
+        children = running.children(2)
+        url = children["registry"].url
         assert SchemaRegistry(url).register("s", Schema('"int"')) == 1
-        pid = running.registry_process()
+        assert [answer(url, "/subjects", host)[0] for host in ("registry.example", "other.example")] == [200, 403]
+        status, page = answer(children["console"].url, "/topics", "127.0.0.1")
+        assert status == 200 and "_schemas" in page
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(60) == 0
-        wait_until_ended(pid)
+        for each in children.values():
+            wait_until_ended(each.pid)
         assert running.process.stdout is not None
         assert [line.split()[0] for line in running.process.stdout] == ["ready"]
         assert running.process.stderr is not None
         assert "has ended" not in "".join([*running.lines, *running.process.stderr])
 
 
-def test_a_registry_ends_with_a_broker_that_is_killed(tmp_path: Path) -> None:
-    with serving(tmp_path) as running:
-        running.wait_for(READY)
-        pid = running.registry_process()
-        running.process.kill()
-        wait_until_ended(pid)
-
-
-def test_the_broker_goes_on_without_a_registry_that_dies(tmp_path: Path) -> None:
-    with serving(tmp_path) as running:
-        running.wait_for(READY)
-        os.kill(running.registry_process(), signal.SIGKILL)
+def test_the_broker_goes_on_without_a_child_that_dies_and_the_other_ends_with_a_broker_that_is_killed(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "--console", "0") as running:
+        children = running.children(2)
+        os.kill(children["registry"].pid, signal.SIGKILL)
         running.wait_for("the schema registry has ended with status -9; the broker goes on without it")
-        assert running.process.poll() is None
+        assert running.process.stdout is not None
+        assert completed("ping", "-b", running.process.stdout.readline().split()[1]).returncode == 0
+        assert not has_ended(children["console"].pid)
+        running.process.kill()
+        wait_until_ended(children["console"].pid)
 
 
 def test_over_a_secure_broker_it_has_tls_and_the_first_user(tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="serve --secure makes certificates (extra `certs`)")
     with serving(tmp_path, "--secure", "--listen", "127.0.0.1:0") as running:
-        url = running.wait_for(READY)[1]
+        registry = running.children(1)["registry"]
         secrets = tmp_path / "data.secure"
         assert running.process.stdout is not None
         address = running.process.stdout.readline().split()[1]
@@ -118,11 +137,11 @@ def test_over_a_secure_broker_it_has_tls_and_the_first_user(tmp_path: Path) -> N
             assert (secrets / name).stat().st_mode & 0o77 == 0
         login = (secrets / "registry.login").read_text().strip()
         assert (secrets / "registry.login").stat().st_mode & 0o77 == 0
-        client = SchemaRegistry(url, login=login, ca_file=str(secrets / "ca.pem"))
+        client = SchemaRegistry(registry.url, login=login, ca_file=str(secrets / "ca.pem"))
         assert client.register("s", Schema('"int"')) == 1
         with pytest.raises(SchemaRegistryRefused, match="Unauthorized"):
-            SchemaRegistry(url, ca_file=str(secrets / "ca.pem")).subjects()
-        command = Path(f"/proc/{running.registry_process()}/cmdline").read_text()
+            SchemaRegistry(registry.url, ca_file=str(secrets / "ca.pem")).subjects()
+        command = Path(f"/proc/{registry.pid}/cmdline").read_text()
         assert login.partition(":")[2] not in command
 
 
@@ -132,15 +151,3 @@ def test_a_listener_that_asks_for_a_login_is_refused(tmp_path: Path) -> None:
         "--data-dir", str(tmp_path), "--registry", "8081",
     )  # fmt: skip
     assert refused.returncode == 2 and "--registry needs --secure" in refused.stderr
-
-
-def test_the_registry_is_served_under_the_names_of_allow_host_too(tmp_path: Path) -> None:
-    with serving(tmp_path, "--allow-host", "registry.example") as running:
-        address = running.wait_for(READY)[1].removeprefix("http://")
-        statuses: list[int] = []
-        for host in ("registry.example", "other.example"):
-            connection = http.client.HTTPConnection(address, timeout=30)
-            connection.request("GET", "/subjects", headers={"host": host})
-            statuses.append(connection.getresponse().status)
-            connection.close()
-    assert statuses == [200, 403]

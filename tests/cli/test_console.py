@@ -1,63 +1,18 @@
-"""`odradek console`, and `odradek serve --console`: a console that begins and ends with its broker."""
+"""`odradek console`: what makes none, and the users of a secure broker. `serve --console` is in test_child."""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from odradek.tests.cli.test_child import Serving
 from odradek.tests.console.conftest import Browser
 from odradek.tests.support.documents.command import completed
 
 WAIT_S = 30
-
-
-def page(url: str) -> str:
-    with urllib.request.urlopen(url + "/topics", timeout=WAIT_S) as answer:
-        return answer.read().decode()
-
-
-def served(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(folder / "data")]
-    return subprocess.Popen([*command, "--console", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_a_console_begins_with_its_broker_and_ends_with_it_even_when_it_is_killed(tmp_path: Path) -> None:
-    with served(tmp_path) as process:
-        try:
-            url = Serving(process).wait_for(r"the console is ready (\S+)")[1]
-            assert "There are no topics yet" in page(url)
-            process.kill()
-            deadline_s = time.monotonic() + WAIT_S
-            with pytest.raises((urllib.error.URLError, ConnectionError)):
-                while time.monotonic() < deadline_s:
-                    page(url)
-                    time.sleep(0.05)
-        finally:
-            process.kill()
-            process.communicate(timeout=WAIT_S)
-
-
-def test_the_death_of_a_console_is_a_line_of_the_log(tmp_path: Path) -> None:
-    with served(tmp_path) as process:
-        try:
-            serving = Serving(process)
-            serving.wait_for(r"the console is ready (\S+)")
-            subprocess.run(["kill", "-9", str(serving.registry_process())], check=True)
-            serving.wait_for(r"the console has ended with status -9; the broker goes on without it")
-            assert process.stdout is not None
-            address = process.stdout.readline().split()[1]
-            assert completed("ping", "-b", address).returncode == 0
-        finally:
-            process.kill()
-            process.communicate(timeout=WAIT_S)
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,12 @@ from odradek.cli import main
 from odradek.cli.serve import texts_of
 from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.brokers.process import BrokerProcess
-
-
-def serve(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs a `serve` that is expected to end by itself."""
-    command = [sys.executable, "-m", "odradek.broker", "serve", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+from odradek.tests.support.documents.command import completed
 
 
 def refused(*args: str | Path) -> str:
     """The one line on standard error of a start that is refused with status 1."""
-    ended = serve("--log-level", "error", *args)
+    ended = completed("serve", "--log-level", "error", *args)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("odradek: ") and ended.stderr.count("\n") == 1, ended.stderr
     return ended.stderr
@@ -41,16 +36,13 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     process.close()
 
 
-def test_says_ready_first_and_stops_cleanly_on_sigterm(broker: BrokerProcess) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_says_ready_first_and_stops_cleanly_on_a_signal(broker: BrokerProcess, number: signal.Signals) -> None:
     broker.start()
     host, _, port = broker.address.rpartition(":")
     socket.create_connection((host, int(port)), timeout=5).close()
-    broker.stop()
+    assert broker.signal(number) == 0
     assert "listening on" in broker.log.read_text()
-
-
-def test_stops_cleanly_on_sigint(broker: BrokerProcess) -> None:
-    assert broker.start().signal(signal.SIGINT) == 0
 
 
 def test_a_second_process_on_the_same_directory_is_refused_and_the_first_goes_on(broker: BrokerProcess) -> None:
