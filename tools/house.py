@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WINGS = (
@@ -46,9 +48,12 @@ def tree_of(module: Path) -> ast.Module:
 
 
 @cache
-def nodes(module: Path) -> tuple[ast.AST, ...]:
-    """Return every node of a module. Walking costs as much as parsing, so both are done once."""
-    return tuple(ast.walk(tree_of(module)))
+def nodes(module: Path) -> defaultdict[type[ast.AST], list[Any]]:
+    """Return the nodes of a module by their type. Walking costs as much as parsing, so both are done once."""
+    found: defaultdict[type[ast.AST], list[Any]] = defaultdict(list)
+    for node in ast.walk(tree_of(module)):
+        found[type(node)].append(node)
+    return found
 
 
 def first_line(module: Path) -> str:
@@ -69,38 +74,38 @@ def _target(package: tuple[str, ...], name: str | None) -> tuple[str, ...]:
 @cache
 def imports(module: Path) -> frozenset[Path]:
     """Return the modules of the package that a module imports, for types alone too."""
-    return imported_by(module, nodes(module))
+    return imported_by(module, nodes(module)[ast.ImportFrom])
 
 
-@cache
 def loaded_with(module: Path) -> frozenset[Path]:
     """Return the modules of the package that the imports at the top of a module load, and those that these load."""
     found: set[Path] = set()
     ahead = {module}
     while ahead:
-        ahead = {path for each in ahead for path in imported_by(each, tree_of(each).body)} - found
+        ahead = {path for each in ahead for path in _imported_at_the_top(each)} - found
         found |= ahead
     return frozenset(found)
 
 
+@cache
+def _imported_at_the_top(module: Path) -> frozenset[Path]:
+    return imported_by(module, tree_of(module).body)
+
+
 def imported_by(module: Path, statements: Iterable[ast.AST]) -> frozenset[Path]:
     """Return the modules of the package that some statements of a module import."""
-    known = set(modules())
-    found: set[Path] = set()
+    found: set[Path | None] = set()
     for node in statements:
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        target = _target(module.parts[: len(module.parts) - node.level], node.module)
-        for alias in node.names:
-            for parts in ((*target, alias.name), target):
-                path = Path(*parts).with_suffix(".py") if parts else Path("__init__.py")
-                if path in known:
-                    found.add(path)
-                    break
-                if Path(*parts, "__init__.py") in known:
-                    found.add(Path(*parts, "__init__.py"))
-                    break
-    return frozenset(found - {module})
+        if isinstance(node, ast.ImportFrom) and node.level:
+            target = _target(module.parts[: len(module.parts) - node.level], node.module)
+            found |= {_named().get((*target, alias.name)) or _named().get(target) for alias in node.names}
+    return frozenset(each for each in found if each is not None and each != module)
+
+
+@cache
+def _named() -> dict[tuple[str, ...], Path]:
+    """Return every module by the parts of its name; a face by those of its folder."""
+    return {module.parent.parts if is_face(module) else module.with_suffix("").parts: module for module in modules()}
 
 
 def is_face(module: Path) -> bool:
