@@ -144,7 +144,7 @@ def restore(config: BrokerConfig, journal: ConfigJournal) -> None:
     They stay in the journal until somebody changes them. ConfigError where the error names another config.
     """
     layers = tuple(map(dict, _layers(config, journal.broker_configs)))
-    while True:
+    while any(layers):
         try:
             config.alter(*layers)
         except ConfigError as error:
