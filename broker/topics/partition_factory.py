@@ -67,8 +67,9 @@ class PartitionFactory:
             except StorageError as error:
                 if is_unreadable(error):
                     return self._offline(record, index, home, directory, error)
-                # A start needs room, too: to build indexes again, say.
-                if not of_device(error) and not has_no_room(error):
+                # A start needs room, too: to build indexes again, say. Without room for the metadata there is none.
+                passes = has_no_room(error) and home.data is not self._dirs.metadata
+                if not of_device(error) and not passes:
                     raise
                 self._failures.directory_failed(home, error)
         failure = StorageError(f"the data directory of {record.name}-{index} is offline")

@@ -384,7 +384,10 @@ class Topics:
                 try:
                     write()
                 except StorageError as error:
-                    self.disk_failures.directory_failed(self._dirs.at(path), error)
+                    home = self._dirs.at(path)
+                    if home.data is self._dirs.metadata:
+                        raise
+                    self.disk_failures.directory_failed(home, error)
         if records and not self._dirs.is_clean:
             logs = [each.log for each in self._with_logs()]
             _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))

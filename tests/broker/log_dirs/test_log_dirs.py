@@ -325,6 +325,9 @@ async def test_a_start_after_a_crash_goes_on_without_a_directory_that_is_full(
     full = home(dirs, "t-1")
     for each in dirs:
         (each / checkpoints.CLEAN_SHUTDOWN).unlink()
+    metadata = FullDisk(lambda path: path.parent == dirs[0] and path.name.startswith("recovery-point"))
+    with pytest.raises(StartError, match="No space left"):
+        await Broker(config, disk=metadata).start()
     (full / "t-1" / "partition.metadata").unlink()
     disk = FullDisk(lambda path: full in path.parents and path.name.startswith(refused))
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
