@@ -170,7 +170,7 @@ class Fetcher:
             # Before the leader takes the ends of their logs for what they hold.
             for each in lost:
                 is_current = partial(self._is_current, each)
-                await self._work_on(each, self._logs.give_up_lost(each.partition, is_current))
+                await self._work_on(each, partial(self._logs.give_up_lost, each.partition, is_current))
             return
         if any(each.unflushed is not None for each in ready.values()):
             await self._flush_all(ready.values())
@@ -256,16 +256,16 @@ class Fetcher:
                 following = by_id.get((topic.topic_id, data.partition_index))
                 # A partition that has another leader by now has left `following`, or has another epoch.
                 if following is not None and self._is_current(following):
-                    await self._work_on(following, self._take(following, data))
+                    await self._work_on(following, partial(self._take, following, data))
         await self._flush_all(asked.values())
 
     def _is_current(self, following: Following) -> bool:
         return self.following.get(following.key) is following and following.is_current
 
-    async def _work_on(self, following: Following, work: Awaitable[None]) -> None:
-        """Wait for work on one partition. An error delays it, and the others are fetched all the same."""
+    async def _work_on(self, following: Following, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work on one partition. An error delays it, and the others are fetched all the same."""
         try:
-            await work
+            await work()
         except RecordError as error:
             self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
         except KafkaError as error:
@@ -305,7 +305,7 @@ class Fetcher:
     async def _flush_all(self, asked: Iterable[Following]) -> None:
         """Fsync what was appended. The fsyncs of all partitions run beside each other."""
         waiting = [(each, each.unflushed) for each in asked if each.unflushed is not None]
-        await asyncio.gather(*(self._work_on(each, self._flush(each, data)) for each, data in waiting))
+        await asyncio.gather(*(self._work_on(each, partial(self._flush, each, data)) for each, data in waiting))
 
     async def _flush(self, following: Following, data: PartitionData) -> None:
         await self._logs.flush(following.partition)
