@@ -11,6 +11,8 @@ Kafka's.
 
 from __future__ import annotations
 
+from functools import cache
+
 from ...protocol.apis import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import (
@@ -36,8 +38,7 @@ _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the table of routes. INVALID_REQUEST for an invalid software name or version."""
     is_ours = context.api_version >= 3 and request.client_software_name == OWN_SOFTWARE
-    routes = [route for route in routes_of(services) if is_ours or not route.is_own]
-    offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes]
+    offered = _offered(services.replicas is None, is_ours)
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:
         return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])
@@ -60,6 +61,13 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
             FinalizedFeatureKey(name, level, level) for name, level in services.features.levels.items() if level
         ],
     )
+
+
+@cache
+def _offered(is_lone: bool, is_ours: bool) -> list[ApiVersion]:
+    """Return what each connection asks for. Nobody changes it."""
+    routes = [route for route in routes_of(is_lone=is_lone) if is_ours or not route.is_own]
+    return [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes]
 
 
 def _identity_error(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:

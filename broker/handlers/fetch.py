@@ -168,6 +168,8 @@ class _Fetch:
 
     # The results of the last walk, in the order of the response.
     _results: list[_Result]
+    # Whether the last walk was allowed to a follower.
+    _may_follow: bool
 
     def __init__(
         self,
@@ -328,6 +330,9 @@ class _Fetch:
 
     def _begin(self, news: list[FetchedPartition]) -> _Walk:
         walk = _Walk()
+        if self._replica_id >= 0:
+            # A follower needs the right of a broker, for all partitions alike.
+            self._may_follow = self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         # Partitions that are passed over exist.
         walk.any_exists = len(news) < len(self._partitions)
         self._cold.clear()
@@ -359,19 +364,18 @@ class _Fetch:
         topic = topics.get(each.topic) if by_name else topics.by_id(each.topic_id)
         if topic is None:
             return self._error_of_unknown_name(each) if by_name else self._error_of_unknown_id(each)
-        if not (self._context.may(_READ, _TOPIC, topic.name) if self._replica_id < 0 else self._may_follow()):
+        if not self._may_read(topic.name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _may_follow(self) -> bool:
-        """Return whether a follower may fetch: it needs the right of a broker."""
-        return self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    def _may_read(self, topic: str) -> bool:
+        return self._context.may(_READ, _TOPIC, topic) if self._replica_id < 0 else self._may_follow
 
     def _error_of_unknown_name(self, each: FetchedPartition) -> ErrorCode:
         """Return the error for a name that no topic has. A client that may not see it does not learn that."""
         if self._version >= FIRST_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        may = self._context.may(_READ, _TOPIC, each.topic) if self._replica_id < 0 else self._may_follow()
+        may = self._may_read(each.topic)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:

@@ -97,7 +97,7 @@ class Dispatcher:
         self._guard = guard
         self._new_context = new_context
         self._own = OwnConnection(services.config, services.authorizer is not None)
-        self._routes = {int(route.key): route for route in routes_of(services)}
+        self._routes = {int(route.key): route for route in routes_of(is_lone=services.replicas is None)}
         # By (key, version), filled at the first such request; bounded by the routes' versions.
         self._served: dict[tuple[int, int], _Served] = {}
         self._large = LargeMessages(services.threads, unread)

@@ -376,10 +376,9 @@ OWN_ROUTES: tuple[Route, ...] = (
 ALONE_ROUTES = (*ROUTES, *LONE_ROUTES, *OWN_ROUTES)
 
 
-def routes_of(services: Services) -> tuple[Route, ...]:
-    """Return the routes that this broker serves."""
-    more = LONE_ROUTES if services.replicas is None else CLUSTER_ROUTES
-    return (*ROUTES, *more, *OWN_ROUTES)
+def routes_of(*, is_lone: bool) -> tuple[Route, ...]:
+    """Return the routes that a broker serves."""
+    return ALONE_ROUTES if is_lone else (*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES)
 
 
 # What a process imports in turns after its start, so that no first request of a group waits for all of it. Each brings

@@ -124,8 +124,8 @@ class Fetcher:
         self._session = FollowerSession(config, config.node_id)
         self.following: dict[Key, Following] = {}
         self._changed = asyncio.Event()
-        # The request that waits for the leader.
-        self._request: asyncio.Task[FetchResponse] | None = None
+        # Whether a request waits for the leader, and whether it was given up for another one.
+        self._is_asking = self._is_given_up = False
         self._is_connected = True
         # The errors of this program that were logged with their tracebacks.
         self._reported: set[str] = set()
@@ -135,8 +135,9 @@ class Fetcher:
         """Fetch a partition from now on; a request that waits at the leader is given up for it."""
         self.following[following.key] = following
         self._changed.set()
-        if self._request is not None:
-            self._request.cancel()
+        if self._is_asking:
+            self._is_given_up = True
+            self.peer.give_up()
 
     def remove(self, key: Key) -> None:
         """Fetch a partition no longer."""
@@ -204,23 +205,16 @@ class Fetcher:
         positions = {key: each.position() for key, each in ready.items()}
         request = self._session.next_request(positions, self._broker_epoch())
         timeout_s = self._config.replica_socket_timeout_ms / 1000
-        asked = self._request = asyncio.ensure_future(
-            self.peer.request(request, FETCH_VERSION, FetchResponse, timeout_s)
-        )
+        self._is_asking, self._is_given_up = True, False
         try:
-            await asyncio.wait([asked])
+            response = await self.peer.request(request, FETCH_VERSION, FetchResponse, timeout_s)
+        except PeerLost as error:
+            self._session.reset()
+            if not self._is_given_up:
+                await self._note_loss(error)
+            return None
         finally:
-            self._request = None
-            asked.cancel()
-        if asked.cancelled():
-            self._session.reset()
-            return None
-        error = asked.exception()
-        if isinstance(error, PeerLost):
-            self._session.reset()
-            await self._note_loss(error)
-            return None
-        response = asked.result()
+            self._is_asking = False
         code = ErrorCode.of(response.error_code)
         if code:
             # The leader has forgotten the session, which is worth one attempt without a pause.

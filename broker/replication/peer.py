@@ -172,11 +172,15 @@ class Peer:
         lasts_s = session_ms * _RENEWED_AFTER / 1000 if session_ms else math.inf
         wire.session_end_s = asyncio.get_running_loop().time() + lasts_s
 
+    def give_up(self) -> None:
+        """Close the connection: the request under way raises PeerLost. The next one connects again."""
+        if self._wire is not None:
+            self._wire.abort()
+
     def close(self) -> None:
         """Close for good: the request under way and those that wait raise PeerLost. May be called again."""
         self._closed = True
-        if self._wire is not None:
-            self._wire.abort()
+        self.give_up()
 
 
 class _Wire(asyncio.BufferedProtocol):
