@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import events
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, cast
@@ -62,6 +62,8 @@ class Network:
         self._ports = 40_000
         self._held: list[_Way] = []
         self._transports: list[Transport] = []
+        # How many connections each host has lost or closed.
+        self.ended: Counter[str] = Counter()
         # (from, to): the hosts between which nothing comes through.
         self.cuts: set[tuple[str, str]] = set()
         # How often a write breaks its connection.
@@ -348,6 +350,7 @@ class Transport(asyncio.Transport):
         if not self.is_over:
             self.is_over = self._is_closing = True
             self._incoming.clear()
+            self._network.ended[self.process.host] += 1
             self.process.loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: Exception | None) -> None:

@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-from itertools import product
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from odradek.tests.support.seeds import seeds
 from odradek.tests.support.simulations.whole.planted import PLANTS, Plant, find, planted
-from odradek.tests.support.simulations.whole.run import run
+from odradek.tests.support.simulations.whole.run import many_runs, nodes_of, run
 from odradek.tests.support.simulations.whole.story import told
 
+_PROGRAM = """
+import os, sys
+from odradek.tests.support.simulations.whole.run import many_runs, nodes_of, run
+os.getpid = lambda: 7
+garbage = [(each := [], each.append(each)) for _ in range(12_345)]
+with many_runs():
+    for seed in map(int, sys.argv[1:]):
+        print(run(seed, nodes_of(seed)).fingerprint)
+"""
 
-# Seed 14 compacts. Seed 26 finds a transaction that a start had found in the page cache alone, and had told its
-# producer to be open.
-@pytest.mark.parametrize(("seed", "nodes"), [*product(seeds(range(3), range(1_000)), (1, 3)), (14, 1), (26, 1)])
-def test_the_judge_has_no_objection(seed: int, nodes: int) -> None:
+
+@pytest.fixture(scope="module", autouse=True)
+def _many_runs() -> Iterator[None]:
+    with many_runs():
+        yield
+
+
+@cache
+def _fingerprint(seed: int, nodes: int) -> str:
+    """Return the hash of a history to which the judge has no objection."""
     result = run(seed, nodes)
     assert not result.violations, result.report()
+    return result.fingerprint
+
+
+@pytest.mark.parametrize("seed", seeds(range(40), range(2_000)))
+def test_the_judge_has_no_objection(seed: int) -> None:
+    assert _fingerprint(seed, nodes_of(seed))
+
+
+def test_another_process_has_the_same_histories() -> None:
+    """There is other garbage before, ids have other lengths, and texts other hashes."""
+    chosen = seeds(range(4), range(50))
+    environment = {**os.environ, "PYTHONHASHSEED": "2"}
+    found = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *map(str, reversed(chosen))], env=environment, capture_output=True, text=True
+    )
+    assert found.stdout.split() == [_fingerprint(seed, nodes_of(seed)) for seed in reversed(chosen)], found.stderr
 
 
 def test_a_planted_mistake_is_found() -> None:

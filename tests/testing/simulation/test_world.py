@@ -1,12 +1,9 @@
-"""Test the simulated world: a seed decides everything, in one process and in another with other hashes of texts."""
+"""Test the simulated world: a seed decides everything."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import subprocess
-import sys
 import weakref
 
 import pytest
@@ -14,21 +11,8 @@ from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.testing.simulation.cluster import Cluster
 from odradek.testing.simulation.loop import CannotBeSimulated
 from odradek.testing.simulation.world import NothingLeft, TooLate, World
-from odradek.tests.support.seeds import seeds
 
 _DAY_S, _LATE_S = 86_400, 6
-# In one of two processes there is other garbage before, ids have other lengths, and the seeds come in another order.
-_PROGRAM = """
-import os, sys
-from odradek.tests.support.simulations.whole.run import run
-if sys.argv[1] == "-1":
-    os.getpid = lambda: 7
-    garbage = [(each := [], each.append(each)) for _ in range(12_345)]
-for seed in map(int, sys.argv[2:][:: int(sys.argv[1])]):
-    for nodes in (1, 3):
-        result = run(seed, nodes)
-        print(seed, nodes, result.fingerprint, *result.violations)
-"""
 
 
 async def _write_and_read(addresses: str) -> list[bytes | None]:
@@ -94,22 +78,6 @@ def test_an_fsync_of_a_slow_disk_takes_longer_and_other_work_does_not() -> None:
 
     assert took_s("odradek-fsync") == 8.0
     assert took_s("odradek-read") < 0.1
-
-
-def test_another_process_has_the_same_histories() -> None:
-    chosen = seeds(range(1), range(25))
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, step, *map(str, chosen)],
-            env={**os.environ, "PYTHONHASHSEED": str(hashes)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for step, hashes in (("1", 1), ("-1", 2))
-    ]
-    found = [sorted(each.communicate(timeout=60 + 120 * len(chosen))[0].splitlines()) for each in running]
-    assert found[0] == found[1]
-    assert len(found[0]) == 2 * len(chosen)
 
 
 def test_a_virtual_day_passes_at_once() -> None:

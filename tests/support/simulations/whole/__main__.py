@@ -14,7 +14,7 @@ from odradek.broker.network.routes import ROUTES
 
 from .faults import MANY
 from .planted import PLANTS, find
-from .run import many_runs, run, shortest
+from .run import many_runs, nodes_of, run, shortest
 
 _PAGE = Path(__file__).parents[4] / "docs" / "simulation.md"
 _BEGIN, _END = "<!-- planted -->", "<!-- /planted -->"
@@ -39,7 +39,7 @@ def _seeds(seeds: range, nodes: int | None) -> int:
     covered: Counter[str] = Counter()
     began_s, virtual_s, failed = time.process_time(), 0.0, 0
     for seed in seeds:
-        result = run(seed, nodes or (1, 3)[seed % 2])
+        result = run(seed, nodes or nodes_of(seed))
         covered += result.covered
         virtual_s += result.virtual_s
         if result.violations:

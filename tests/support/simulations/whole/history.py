@@ -42,6 +42,15 @@ class Keyed:
     sent: set[bytes | None] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class Hold:
+    """A record that a member of a share group has had since a time, and what lets others have it when it changes."""
+
+    member: str
+    since_s: float
+    while_same: object
+
+
 @dataclass
 class History:
     """All of it."""
@@ -63,6 +72,8 @@ class History:
     # What a share group was given, and what of it was accepted: (place, offset).
     delivered: set[tuple[Place, int]] = field(default_factory=set)
     accepted: set[tuple[Place, int]] = field(default_factory=set)
+    # The records of the group that members work on.
+    held: dict[tuple[Place, int], Hold] = field(default_factory=dict)
     keyed: dict[bytes, Keyed] = field(default_factory=lambda: defaultdict(Keyed))
     # Topics that were created (True) or deleted (False). None: nobody knows.
     topics: dict[str, bool | None] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
 from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
 from odradek.protocol.errors import KafkaError
@@ -15,6 +16,9 @@ from .history import History, Place, Transaction, name_of
 PLAIN, WHOLE = "plain", "whole"
 PARTITIONS = 2
 ATTEMPT_MS = 5_000
+# For how long a fetch waits for something new: longer than Kafka's half a second, for nobody learns from an answer
+# that has nothing.
+IDLE_MS = 2_000
 
 
 class Load:
@@ -25,7 +29,7 @@ class Load:
         self.chance: Random = world.random(f"load {name}")
         self.is_over = False
         # What it does in a second: few clients are busy all the time, and many things happen between two records.
-        self.rate = world.random("rate").choice((1.0, 4.0, 12.0))
+        self.rate = world.random("rate").choice((1.0, 3.0, 8.0))
         # A producer that does not wait for a slow disk sends again what the disk has not kept yet.
         self.patience_ms = self.chance.choice((1_000, ATTEMPT_MS))
 
@@ -130,8 +134,9 @@ class Reader(Load):
         await self.until_over(self._read)
 
     async def _read(self) -> None:
-        options = {"request_timeout_ms": ATTEMPT_MS, "isolation_level": self._isolation}
-        async with Consumer(bootstrap_servers=self.addresses, auto_offset_reset="none", **options) as consumer:
+        options: dict[str, Any] = {"request_timeout_ms": ATTEMPT_MS, "fetch_max_wait_ms": IDLE_MS}
+        options |= {"isolation_level": self._isolation, "auto_offset_reset": "none"}
+        async with Consumer(bootstrap_servers=self.addresses, **options) as consumer:
             places = [TopicPartition(self._topic, index) for index in range(PARTITIONS)]
             consumer.assign(places)
             for each in places:

@@ -26,7 +26,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.testing.simulation.cluster import Cluster
 
 from .history import Commit, History, name_of
-from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
+from .load import ATTEMPT_MS, IDLE_MS, PARTITIONS, PLAIN, Load
 from .requests import Requests
 
 GROUP = "group"
@@ -79,6 +79,7 @@ class Member(Load):
     async def _consume(self) -> None:
         options: dict[str, Any] = {
             "request_timeout_ms": ATTEMPT_MS,
+            "fetch_max_wait_ms": IDLE_MS,
             "enable_auto_commit": False,
             "auto_offset_reset": "earliest",
         }

@@ -23,6 +23,7 @@ from odradek.broker.coordination.transactions import lost, markers
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
 from odradek.broker.replication.replica import Replica
+from odradek.broker.share_partitions.machine import _Acquisition  # pyright: ignore[reportPrivateUsage]
 from odradek.broker.topics.partition import Partition
 from odradek.broker.topics.partition_state import PartitionState
 from odradek.storage.compaction.compaction import Compaction
@@ -201,6 +202,11 @@ PLANTS = (
                 "self._log.append(partition, records, lambda _: None, producer, durable_after); committed(None)",
             ),
         ),
+    ),
+    Plant(
+        "the lock of a share group ends long before its time",
+        1,
+        (Change(_Acquisition, "__init__", "now_ms + limits.lock_ms", "now_ms + limits.lock_ms // 3"),),
     ),
     Plant(
         "the names of new segments are not forced to disk",

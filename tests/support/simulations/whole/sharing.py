@@ -1,9 +1,9 @@
-"""A share group of a simulated cluster: each record is accepted once, and is delivered at least once."""
+"""A share group of a simulated cluster: each record is delivered, to one member at a time, and accepted once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from odradek.client import Admin, ShareConsumer, TopicPartition
@@ -17,7 +17,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from odradek.testing.simulation.world import World
 
-from .history import History, Place, name_of
+from .history import History, Hold, Place, name_of
 from .judge import Log
 from .load import ATTEMPT_MS, PARTITIONS, PLAIN, Load
 from .requests import Requests
@@ -27,6 +27,8 @@ LOCK_MS = "5000"
 _STATE_VERSION = _HEARTBEAT_VERSION = 1
 # Twice the time for which a record is locked for a member that has gone.
 _DRAINED_S = 30.0
+# When a member has had a record for so long, and not much longer, it has the lock, whatever is still under way.
+_SURELY_LOCKED_S = (1.0, 4.0)
 
 
 async def begin(admin: Admin) -> None:
@@ -36,6 +38,9 @@ async def begin(admin: Admin) -> None:
 
 class ShareMember(Load):
     """A member that accepts most of its records, and releases the others."""
+
+    # Returns what a lock of a member hangs on: where that has changed, the lock may be gone.
+    state_of: Callable[[Place, str], object] = staticmethod(lambda place, member: object())
 
     async def run(self) -> None:
         # How soon it hears of a new leader that the old one does not know of.
@@ -47,6 +52,8 @@ class ShareMember(Load):
         options |= {"request_timeout_ms": ATTEMPT_MS, "metadata_max_age_ms": self._age_ms}
         async with ShareConsumer(PLAIN, bootstrap_servers=self.addresses, group_id=SHARED, **options) as consumer:
             ends_s = self.world.now_s + self.chance.uniform(3, 20)
+            # What it had when an attempt failed is no longer its own.
+            self._let_go()
             while not self.is_over and self.world.now_s < ends_s:
                 accepted: list[tuple[Place, int]] = []
                 for place, records in (await consumer.getmany(timeout_ms=500)).items():
@@ -58,11 +65,28 @@ class ShareMember(Load):
                         else:
                             consumer.accept(each)
                             accepted.append(key)
+                            self._hold(key)
                 # Some work takes nearly as long as a lock holds.
                 is_long = accepted and self.chance.random() < 0.4
                 await asyncio.sleep(self.chance.uniform(1, 4) if is_long else self.chance.expovariate(self.rate))
+                self._let_go()
                 await consumer.commit()
                 self._note(accepted)
+
+    def _hold(self, key: tuple[Place, int]) -> None:
+        """Take down that it works on a record: nobody else does."""
+        place, now_s, other = key[0], self.world.now_s, self.history.held.get(key)
+        if other is not None and other.while_same == self.state_of(place, other.member):
+            least_s, most_s = _SURELY_LOCKED_S
+            if least_s < now_s - other.since_s < most_s:
+                why = f"offset {key[1]} of a share group is given to {self.name}, and {other.member} has it"
+                self.history.seen.append(f"{name_of(place)}: {why} since {other.since_s:.3f} s")
+        self.history.held[key] = Hold(self.name, now_s, self.state_of(place, self.name))
+
+    def _let_go(self) -> None:
+        held = self.history.held
+        for key in [key for key, each in held.items() if each.member == self.name]:
+            del held[key]
 
     def _note(self, accepted: list[tuple[Place, int]]) -> None:
         self.history.counts["accepted"] += len(accepted)
