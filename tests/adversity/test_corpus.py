@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from struct import pack
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.tests.support.documents import fuzzing
@@ -32,9 +31,9 @@ def check_connection(requests: list[bytes], tail: bytes, chunks: list[int]) -> N
     asyncio.run(both())
 
 
-@pytest.mark.parametrize("number", range(len(fuzzing.corpus())))
-def test_a_request_of_the_corpus_is_a_value_or_an_error(number: int) -> None:
-    check_decoders(fuzzing.corpus()[number])
+def test_a_request_of_the_corpus_is_a_value_or_an_error() -> None:
+    for data in fuzzing.corpus():
+        check_decoders(data)
 
 
 @RELAXED

@@ -36,6 +36,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("cls", declared_messages(), ids=lambda cls: cls.__name__)
 
 
+@pytest.fixture
+def classes() -> list[type[Message]]:
+    """Return every message, for a check that is too small for a test of each."""
+    return declared_messages()
+
+
 @cache
 def _specifications() -> tuple[dict[str, Any], dict[str, Any]]:
     return (

@@ -172,41 +172,42 @@ def test_our_own_additions_are_few_and_can_be_left_out() -> None:
 
 
 def test_each_version_is_flexible_where_specified(
-    cls: type[Message], specification: Callable[[str, int], dict[str, Any]]
+    classes: list[type[Message]], specification: Callable[[str, int], dict[str, Any]]
 ) -> None:
-    for version in cls.VERSIONS:
-        specified = specification(cls.__name__, version)
-        assert (version, version in cls.FLEXIBLE) == (version, version in span(specified["flexibleVersions"]))
+    for cls in classes:
+        for version in cls.VERSIONS:
+            flexible = span(specification(cls.__name__, version)["flexibleVersions"])
+            assert (cls, version, version in cls.FLEXIBLE) == (cls, version, version in flexible)
 
 
-def test_the_versions_are_all_of_them(cls: type[Message], current_specifications: dict[str, Any]) -> None:
-    specified = current_specifications[cls.__name__]
-    current = span(specified["validVersions"])
-    api = re.sub("(Request|Response)$", "", cls.__name__)
-    older = OLDER_VERSIONS.get(api, range(0)) if specified["type"] in ("request", "response") else range(0)
-    assert set(cls.VERSIONS) == set(current) | set(older)
-    assert list(cls.VERSIONS) == list(range(cls.VERSIONS[0], cls.VERSIONS[-1] + 1))
+def test_the_versions_and_the_key_are_the_specified_ones(
+    classes: list[type[Message]], current_specifications: dict[str, Any]
+) -> None:
+    for cls in classes:
+        specified = current_specifications[cls.__name__]
+        api = re.sub("(Request|Response)$", "", cls.__name__)
+        older = OLDER_VERSIONS.get(api, range(0)) if specified["type"] in ("request", "response") else range(0)
+        assert (cls, {*cls.VERSIONS}) == (cls, {*span(specified["validVersions"]), *older})
+        assert cls.VERSIONS.step == 1
+        assert (cls, specified.get("apiKey")) == (cls, cls.KEY)
 
 
-def test_the_key_is_the_specified_one(cls: type[Message], current_specifications: dict[str, Any]) -> None:
-    assert current_specifications[cls.__name__].get("apiKey") == cls.KEY
-
-
-def test_no_field_is_declared_that_no_version_has(cls: type[Message]) -> None:
+def test_no_field_is_declared_that_no_version_has(classes: list[type[Message]]) -> None:
     # A struct may have several places, which lie in different versions.
-    declared: set[tuple[str, str]] = set()
-    in_use: set[tuple[str, str]] = set()
+    declared: set[tuple[type[Struct], str]] = set()
+    in_use: set[tuple[type[Struct], str]] = set()
 
     def check(struct: type[Struct], versions: range) -> None:
         for field in struct.FIELDS:
-            declared.add((struct.__name__, field.name))
+            declared.add((struct, field.name))
             present = [version for version in versions if version in span(field.versions)]
             if present:
-                in_use.add((struct.__name__, field.name))
+                in_use.add((struct, field.name))
             if present and (field.kind == "struct" or (field.kind == "array" and field.of is None)):
                 check(field.struct(), range(present[0], present[-1] + 1))
 
-    check(cls, cls.VERSIONS)
+    for cls in classes:
+        check(cls, cls.VERSIONS)
     assert declared == in_use
 
 

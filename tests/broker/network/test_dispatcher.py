@@ -47,11 +47,12 @@ async def test_each_version_of_a_route_is_answered_in_that_version(shared: Raw, 
         await shared.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
 
 
-@pytest.mark.parametrize("route", (*ROUTES, *LONE_ROUTES), ids=lambda route: route.key.name)
-def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
-    lowest, highest = kafkas_ranges()[int(route.key)]
-    lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)
-    assert (route.versions[0], route.versions[-1]) == (lowest, highest)
+def test_api_versions_offers_the_apis_that_kafka_offers() -> None:
+    kafkas = kafkas_ranges()
+    for route in (*ROUTES, *LONE_ROUTES):
+        lowest, highest = kafkas[int(route.key)]
+        wanted = LOWER_THAN_KAFKAS.get(route.key, lowest), highest
+        assert (route.key, route.versions[0], route.versions[-1]) == (route.key, *wanted)
 
 
 @pytest.mark.parametrize("route", EVERY_ROUTE, ids=lambda route: route.key.name)

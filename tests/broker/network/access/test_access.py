@@ -10,7 +10,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network import line_limit
 from odradek.broker.network.access import caller
-from odradek.broker.network.routes import CLUSTER_ROUTES, OWN_ROUTES, ROUTES, Route
+from odradek.broker.network.routes import CLUSTER_ROUTES, OWN_ROUTES, ROUTES
 from odradek.broker.security.acls import CLUSTER_NAME, Acl, Operation, ResourceType
 from odradek.broker.security.principals import ANONYMOUS
 from odradek.protocol.apis import ApiKey, OwnApiKey
@@ -48,11 +48,11 @@ async def alice(guarded: Broker, admin: Raw) -> AsyncIterator[Raw]:
         yield raw
 
 
-@pytest.mark.parametrize("route", [*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES], ids=lambda route: route.key.name)
-def test_every_route_says_what_it_requires(route: Route) -> None:
+def test_every_route_says_what_it_requires() -> None:
     """A route cannot be made without an access. One that is open to all gives its reason."""
-    assert route.access.needs
-    assert route.access.check is not None or route.access.needs.startswith("nothing: ")
+    for route in (*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES):
+        assert route.access.needs
+        assert route.access.check is not None or route.access.needs.startswith("nothing: ")
 
 
 async def test_an_acl_counts_at_once_and_for_every_connection(guarded: Broker, admin: Raw, alice: Raw) -> None:

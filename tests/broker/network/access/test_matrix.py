@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,11 +72,13 @@ def answers(text: str) -> Answers:
     """Return the answers of a golden file by case, API, version and how often the same was asked before."""
     found: Answers = {}
     first: dict[tuple[str, str, str], str] = {}
+    asked: Counter[tuple[str, str, str]] = Counter()
     for line in text.splitlines():
         case, api, version, answer = line.split("\t")
         if answer.startswith("same as "):
             answer = first[answer.removeprefix("same as "), api, version]
-        times = sum(key[:3] == (case, api, version) for key in found) if case in ("grant", "revoke", "set-up") else 0
+        times = asked[case, api, version] if case in ("grant", "revoke", "set-up") else 0
+        asked[case, api, version] += 1
         first.setdefault((case, api, version), answer)
         found[case, api, version, times] = json.loads(answer) if answer.startswith("{") else answer
     return found
