@@ -42,13 +42,13 @@ from ..security.acls import CLUSTER_NAME, ResourceType
 from ..services import Services
 from ..threads import Work
 from ..topics.partition import Partition
+from ..topics.topic_names import CLUSTER_METADATA_TOPIC
 from ..turns import LargeResponse, fill, keeper
 from .reachable_brokers import controller_id, live_brokers
 
 if TYPE_CHECKING:
     from ..share_partitions.led_partitions import InFlight
 
-METADATA_TOPIC = "__cluster_metadata"
 FIRST_WITH_NODES = 2
 BROKERS = 1
 CONTROLLERS = 2
@@ -86,7 +86,7 @@ def describe_quorum(
     Kafka, too, a request that names more than that log gets an error for everything.
     """
     named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
-    if named != [(METADATA_TOPIC, 0)]:
+    if named != [(CLUSTER_METADATA_TOPIC, 0)]:
         refused = DescribeQuorumResponse(error_message="")
         steps = (refused.topics.append(_not_here(topic)) for topic in request.topics)
         return fill(refused, steps, len(named) + len(request.topics))
@@ -94,7 +94,7 @@ def describe_quorum(
     end = services.metadata.end_offset
     voter = ReplicaState(node_id, ZERO_UUID, end, now_ms, now_ms)
     quorum = DescribedPartition(0, 0, "", node_id, epoch, end, [voter])
-    response = DescribeQuorumResponse(error_message="", topics=[DescribedTopic(METADATA_TOPIC, [quorum])])
+    response = DescribeQuorumResponse(error_message="", topics=[DescribedTopic(CLUSTER_METADATA_TOPIC, [quorum])])
     if context.api_version >= FIRST_WITH_NODES:
         response.nodes = [Node(node_id, [Listener(context.listener_name, *context.advertised_address)])]
     return response

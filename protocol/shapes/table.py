@@ -1,4 +1,4 @@
-"""The shapes of all APIs. tests/protocol/test_shapes.py compares them with the declared messages."""
+"""The shapes of all APIs. tests/protocol/shapes/test_table.py compares them with the declared messages."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ _ACQUIRED = _partitions("partitions", "partitions", _INDEX, text=_TEXT, records=
 _STATES = Shape(
     (_topics("topics", "results", "topic_id", _partitions("partitions", "partitions", "partition", text=_TEXT)),)
 )
+_ORDERED = Items("partition_states", "", "partition", _by(_INDEX))
+# What the controller tells the brokers of partitions.
+_ORDERS = _whole(
+    "",
+    Items("ungrouped_partition_states", "", "topic", _by("topic_name")),
+    Items("topic_states", "", "topic", _by("topic_name topic_id"), inner=_ORDERED),
+)
 _CONFIGS = "resource_type resource_name"
 _USERS = ("other", "name>user")
 
@@ -78,51 +85,19 @@ SHAPES: dict[AnyKey, Shape] = {
             "topics",
             "responses",
             "topic topic_id",
-            Items(
-                "partitions",
-                "partitions",
-                "partition",
-                _by(f"partition>{_INDEX}"),
-                absent=(("high_watermark", -1), ("records", b"")),
-            ),
+            _partitions("partitions", "partitions", f"partition>{_INDEX}", high_watermark=-1, records=b""),
         ),
     ),
     ApiKey.LIST_OFFSETS: Shape((_topics("topics", "topics", "name", _partitions("partitions", "partitions", _INDEX)),)),
     ApiKey.METADATA: Shape((_set("topics", "topics", "topic", _NAMES),), "error_code", is_in_each=True),
-    ApiKey.LEADER_AND_ISR: _whole(
-        "",
-        Items("ungrouped_partition_states", "", "topic", _by("topic_name")),
-        Items(
-            "topic_states",
-            "",
-            "topic",
-            _by("topic_name topic_id"),
-            inner=Items("partition_states", "", "partition", _by(_INDEX)),
-        ),
-    ),
+    ApiKey.LEADER_AND_ISR: _ORDERS,
     ApiKey.STOP_REPLICA: _whole(
         "",
         Items("ungrouped_partitions", "", "topic", _by("topic_name")),
         Items("topics", "", "topic", _by("name"), inner=Items("partition_indexes", "", "partition")),
-        Items(
-            "topic_states",
-            "",
-            "topic",
-            _by("topic_name"),
-            inner=Items("partition_states", "", "partition", _by(_INDEX)),
-        ),
+        Items("topic_states", "", "topic", _by("topic_name"), inner=_ORDERED),
     ),
-    ApiKey.UPDATE_METADATA: _whole(
-        "",
-        Items("ungrouped_partition_states", "", "topic", _by("topic_name")),
-        Items(
-            "topic_states",
-            "",
-            "topic",
-            _by("topic_name topic_id"),
-            inner=Items("partition_states", "", "partition", _by(_INDEX)),
-        ),
-    ),
+    ApiKey.UPDATE_METADATA: _ORDERS,
     ApiKey.CONTROLLED_SHUTDOWN: _whole(),
     ApiKey.OFFSET_COMMIT: _COMMITTED,
     ApiKey.OFFSET_FETCH: _whole(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -56,6 +56,18 @@ from odradek.tests.support.fakes.clock import FakeClock
 
 MAX_VALUES = 10
 KIB = 1024
+
+
+@pytest.fixture
+async def messages() -> AsyncIterator[LargeMessages]:
+    clock = FakeClock()
+    timers = Timers(clock)
+    threads = DiskThreads(timers, clock)
+    yield LargeMessages(threads, ConnectionMemory(-1, clock, timers))
+    threads.close()
+    async with asyncio.timeout(10):
+        while _large_message_threads():
+            await asyncio.sleep(0.01)
 
 
 def cut(request: Shaped, version: int) -> list[Shaped]:
@@ -126,14 +138,11 @@ def test_batches_are_cut_by_their_bytes() -> None:
     ]
 
 
-async def test_the_longest_wait_of_all_portions_is_told() -> None:
+async def test_the_longest_wait_of_all_portions_is_told(messages: LargeMessages) -> None:
     sent = [PartitionProduceData(at, bytes(9 * KIB)) for at in range(3)]
     request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
     route = next(each for each in ROUTES if each.key is ApiKey.PRODUCE)
     waits_ms = iter([100, 700, 0])
-    clock = FakeClock()
-    timers = Timers(clock)
-    messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
     small = replace(route.cut(9), max_values=MAX_VALUES)
     response = await messages._in_portions(
         request, small.lists[0], small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
@@ -160,15 +169,12 @@ def _deletion(answers: Iterator[int], asked: list[str]) -> Callable[[Any], Messa
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
+async def test_a_whole_portion_that_fails_is_told(messages: LargeMessages, failing: int) -> None:
     """A group may move to another broker, or a right be revoked, while portions wait for their turns."""
     topics = [
         OffsetDeleteRequestTopic(f"t{number}", [OffsetDeleteRequestPartition(at) for at in range(MAX_VALUES - 2)])
         for number in range(4)
     ]
-    clock = FakeClock()
-    timers = Timers(clock)
-    messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
     route = next(each for each in ROUTES if each.key is ApiKey.OFFSET_DELETE)
     asked: list[str] = []
     small = replace(route.cut(0), max_values=MAX_VALUES)
@@ -188,12 +194,8 @@ async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
     assert all(len(each.partitions) == MAX_VALUES - 2 for each in response.topics)
 
 
-async def test_requests_that_are_rejected_leave_nothing_behind() -> None:
+async def test_requests_that_are_rejected_leave_nothing_behind(messages: LargeMessages) -> None:
     """A client without rights may send any number of them."""
-    clock = FakeClock()
-    timers = Timers(clock)
-    threads = DiskThreads(timers, clock)
-    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
     route = next(each for each in ROUTES if each.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
     users = [UserName(f"u{number}") for number in range(20)]
     denied = partial(rejection, version=0, code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -203,17 +205,14 @@ async def test_requests_that_are_rejected_leave_nothing_behind() -> None:
         response: Any = await messages.handle_decoded(request, small, denied, lambda response: cast(Any, response))
         assert [each.user for each in response.results] == [each.name for each in users]
         kept.append(rejecter.cache_info().currsize)
-    threads.close()
     assert kept[0] == kept[1]
 
 
-async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(
+    messages: LargeMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as a Produce whose followers hang, for as long as its client likes."""
     monkeypatch.setattr(large_messages, "_KEPT_S", 0.01)
-    clock = FakeClock()
-    timers = Timers(clock)
-    threads = DiskThreads(timers, clock)
-    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
     cut = next(each for each in ROUTES if each.key is ApiKey.METADATA).cut(12)
     waiting: list[asyncio.Future[Message]] = []
 
@@ -234,18 +233,12 @@ async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(m
         while messages._requests._value < AT_ONCE:
             await asyncio.sleep(0.01)
     assert messages._requests._value == AT_ONCE and waiting[1].cancelled()
-    threads.close()
-    async with asyncio.timeout(10):
-        while _large_message_threads():
-            await asyncio.sleep(0.01)
 
 
-async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done() -> None:
+async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done(
+    messages: LargeMessages,
+) -> None:
     """Otherwise clients that send a large request and go fill the threads' queue with their requests."""
-    clock = FakeClock()
-    timers = Timers(clock)
-    threads = DiskThreads(timers, clock)
-    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
     begun: list[int] = []
     go_on = threading.Event()
 
@@ -275,10 +268,6 @@ async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_
     assert await clients.pop() is None
     assert begun == list(range(AT_ONCE + 1))
     await asyncio.wait(clients)
-    threads.close()
-    async with asyncio.timeout(10):
-        while _large_message_threads():
-            await asyncio.sleep(0.01)
     assert all(each.cancelled() for each in clients)
 
 

@@ -376,6 +376,8 @@ async def is_over(raw: Raw) -> bool:
 
 
 class TestStart:
+    # It depends on no loop.
+    @pytest.mark.asyncio(loop_factories=["uvloop"])
     @pytest.mark.parametrize(
         ("own", "configs", "said"),
         [

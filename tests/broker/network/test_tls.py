@@ -313,6 +313,8 @@ async def test_a_stop_ends_half_handshakes(config: BrokerConfig, authority: Auth
 
 
 class TestStart:
+    # It depends on no loop.
+    @pytest.mark.asyncio(loop_factories=["uvloop"])
     @pytest.mark.parametrize(
         ("configs", "said"),
         [
