@@ -87,9 +87,7 @@ class Alarms(Generic[EventT]):
             alarm.armed_ms = alarm.deadline_ms
             alarm.handle = self._timers.at(alarm.deadline_ms, lambda: self._ring(event))
             return
-        del self._alarms[event]
-        self._rung.add(event)
-        self._feed(event)
+        self.ring(event)
 
 
 class Sweep:

@@ -102,9 +102,6 @@ class Stretches:
     def __iter__(self) -> Iterator[Stretch]:
         return iter(self._stretches)
 
-    def __len__(self) -> int:
-        return len(self._stretches)
-
     @property
     def end(self) -> int | None:
         """The last offset that is covered; None where nothing is."""

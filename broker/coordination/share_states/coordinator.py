@@ -98,7 +98,7 @@ class ShareCoordinator:
     ) -> Eventual[Any]:
         """Feed an event to a state, and return what `respond` makes of the answer."""
         text = key_text(key)
-        error = self.check(text)
+        error = self.shards.check(text)
         if error is not ErrorCode.NONE:
             return respond(KafkaError(error))
         call: Call[events.Answer, Any] = Call(respond)
@@ -113,10 +113,6 @@ class ShareCoordinator:
             for token, answer in machine.step(self._state(key), asked, self._clock.now_ms()).replies:
                 token.answer(answer)
         return call.result()
-
-    def check(self, text: str) -> ErrorCode:
-        """Return why this broker does not coordinate a key now; NONE if it does."""
-        return self.shards.check(text)
 
     # -- What becomes of states
 

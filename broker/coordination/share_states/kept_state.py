@@ -112,12 +112,29 @@ def combine(before: Sequence[StateBatch], written: Sequence[StateBatch], start_o
 
 
 def _sweep(batches: Iterable[StateBatch]) -> list[StateBatch]:
-    """Walk over every offset where a batch begins or ends, and take the batch that counts there."""
-    waiting = sorted(batches, reverse=True)
+    """Return what counts at each offset, neighbours alike as one. Most batches overlap no other one."""
+    combined: list[StateBatch] = []
+    overlapping: list[StateBatch] = []
+    end = UNINITIALIZED_OFFSET
+    for batch in sorted(batches):
+        if overlapping and batch.first_offset > end:
+            _add_counting(combined, overlapping)
+            overlapping = []
+        overlapping.append(batch)
+        end = max(end, batch.last_offset)
+    _add_counting(combined, overlapping)
+    return combined
+
+
+def _add_counting(combined: list[StateBatch], overlapping: Sequence[StateBatch]) -> None:
+    """Walk over every offset where a batch begins or ends, and add the batch that counts there."""
+    if len(overlapping) == 1:
+        _add(combined, overlapping[0])
+        return
+    waiting = sorted(overlapping, reverse=True)
     cuts = sorted({each.first_offset for each in waiting} | {each.last_offset + 1 for each in waiting})
     # What covers the place of the walk, the batch that counts first.
     covering: list[tuple[int, int, int]] = []
-    combined: list[StateBatch] = []
     for cut, end in pairwise(cuts):
         while waiting and waiting[-1].first_offset == cut:
             batch = waiting.pop()
@@ -126,7 +143,6 @@ def _sweep(batches: Iterable[StateBatch]) -> list[StateBatch]:
             heappop(covering)
         if covering:
             _add(combined, StateBatch(cut, end - 1, -covering[0][1], -covering[0][0]))
-    return combined
 
 
 def _add(combined: list[StateBatch], batch: StateBatch) -> None:

@@ -12,6 +12,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.share_states import coordinator, records
 from odradek.broker.coordination.share_states.persister import ShareKey, ShareState, StateBatch
 from odradek.broker.topics.topic_names import MAX_PARTITIONS_PER_TOPIC, SHARE_STATE_TOPIC
+from odradek.broker.turns import keeper
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages import delete_share_group_state as delete_api
@@ -276,6 +277,23 @@ async def test_records_before_every_last_snapshot_are_deleted(config: BrokerConf
         assert (log.log_start_offset, log.log_end_offset) == (151, 153)
         assert (await states.summary(1)).start_offset == 0
         assert (await states.summary(0)).start_offset == 149
+
+
+async def test_states_are_read_one_a_turn_because_each_may_have_very_many_batches(
+    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, share_states = await states_of(broker, raw), broker.services.share_states
+    ask, turns = share_states.ask, list[int]()
+
+    def noted(*arguments: Any) -> Any:
+        turns.append(keeper().begin())
+        return ask(*arguments)
+
+    monkeypatch.setattr(share_states, "ask", noted)
+    end_slices_after(1)
+    topics = [read_api.ReadStateData(states.topic_id, [read_api.PartitionData(index, 0) for index in range(3)])]
+    await raw.ask(ApiKey.READ_SHARE_GROUP_STATE, 0, read_api.ReadShareGroupStateRequest(GROUP, topics))
+    assert len(set(turns)) == len(turns) == 3
 
 
 async def test_cold_states_are_written_again_one_a_step(config: BrokerConfig) -> None:
