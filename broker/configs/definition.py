@@ -257,14 +257,8 @@ class ConfigTable:
 
         def __init__(self, **values: Any) -> None:
             for each in fields(self):
-                if each.name in values:
-                    vars(self)[each.name] = values.pop(each.name)
-                elif each.default_factory is not MISSING:
-                    vars(self)[each.name] = each.default_factory()
-                elif each.default is not MISSING:
-                    vars(self)[each.name] = each.default
-                else:
-                    raise TypeError(f"{type(self).__name__}() needs {each.name}")
+                value = values.pop(each.name, each.default)
+                vars(self)[each.name] = each.default_factory() if value is MISSING else value
             if values:
                 raise TypeError(f"{type(self).__name__}() does not know {', '.join(values)}")
             self.__post_init__()

@@ -84,7 +84,7 @@ UNSUPPORTED_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {row.name: row for row in _
 _UNITS_MS = {"hours": 3_600_000, "minutes": 60_000}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TopicConfig:
     """The configs of one topic, resolved and checked. `resolve` makes it."""
 

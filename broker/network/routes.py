@@ -22,7 +22,7 @@ from ...protocol.shapes.portions import Weights
 from ...protocol.shapes.table import lists_in
 from ..security.acls import Operation
 from ..services import Services
-from .access import configs, groups, metadata, security, share_groups, topics, transactions
+from .access import configs, groups, metadata, security, topics, transactions
 from .access.access import Access, cluster, open_to_all
 from .large_messages import MAX_VALUES, Cut, Handled
 from .receive_buffer import POOLED_BYTES
@@ -187,7 +187,7 @@ SHARE_ROUTES = (
     Route(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         "0-1",
-        share_groups.describe_offsets,
+        groups.describe_share_offsets,
         max_values=500,
         is_cut=True,
         weights=_GROUPS,
@@ -195,7 +195,7 @@ SHARE_ROUTES = (
     Route(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         "0",
-        share_groups.change_offsets(Operation.READ),
+        groups.change_share_offsets(Operation.READ),
         "groups.share.alter_offsets",
         max_values=500,
         is_cut=True,
@@ -203,7 +203,7 @@ SHARE_ROUTES = (
     Route(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         "0",
-        share_groups.change_offsets(Operation.DELETE),
+        groups.change_share_offsets(Operation.DELETE),
         "groups.share.delete_offsets",
         max_values=500,
         is_cut=True,

@@ -174,8 +174,8 @@ class Authorizer:
             owners = index[kind, name] = {}
             if pattern == _PREFIXED:
                 self._lengths.setdefault(kind, Counter())[len(name)] += 1
-        _put(owners, principal, acl, hosts)
-        _put(self._by_principal, (kind, principal), acl, hosts)
+        owners.setdefault(principal, {})[acl] = hosts
+        self._by_principal.setdefault((kind, principal), {})[acl] = hosts
 
     def _remove(self, acl: Acl) -> None:
         kind, name, pattern, principal, _, _, _ = acl
@@ -193,15 +193,6 @@ class Authorizer:
             lengths[len(name)] -= 1
             if not lengths[len(name)]:
                 del lengths[len(name)]
-
-
-def _put(index: dict[_Key, _Acls], key: _Key, acl: Acl, hosts: Range | None) -> None:
-    """Put an ACL among those under a key."""
-    acls = index.get(key)
-    if acls is None:
-        index[key] = {acl: hosts}
-    else:
-        acls[acl] = hosts
 
 
 def _take(index: dict[_Key, _Acls], key: _Key, acl: Acl) -> None:

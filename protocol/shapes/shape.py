@@ -16,7 +16,7 @@ from ..schema import Struct
 Kind = Literal["topic", "partition", "group", "transactional id", "config", "other"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Items:
     """A list of a request, and the list of the response that answers it. It is equal to itself alone."""
 

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
+from ....protocol.primitives import ZERO_UUID
 from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
@@ -24,6 +25,7 @@ from .access import (
     each,
     for_all,
     keep_allowed,
+    list_of,
     named,
     refuse,
     whole,
@@ -225,3 +227,59 @@ def _coordinator_error(caller: Caller, key_type: int, key: str) -> ErrorCode | N
     if key_type == 2 and not caller.may_cluster(Operation.CLUSTER_ACTION):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None
+
+
+# -- Share groups
+
+
+def _hide_share_offsets(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+    are_all = {group.group_id for group in request.groups if group.topics is None}
+
+    def may_see(topic: Any) -> bool:
+        return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name, audited=False)
+
+    for group in response.groups:
+        if group.group_id in are_all:
+            yield from keep_allowed(group.topics, may_see)
+            continue
+        for topic in group.topics:
+            if not may_see(topic):
+                _deny_share_offsets(topic)
+            yield 1
+
+
+# Access to DescribeShareGroupOffsets. Where all topics are asked for, others are left out.
+describe_share_offsets = amending(
+    each_group(Operation.DESCRIBE), _hide_share_offsets, "; DESCRIBE on each TOPIC"
+)._replace(denials=(_DENIED, _TOPIC_DENIED))
+
+
+def _deny_share_offsets(topic: Any) -> None:
+    topic.topic_id = ZERO_UUID
+    for partition in topic.partitions:
+        partition.start_offset = partition.lag = -1
+        partition.error_code, partition.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
+
+
+def change_share_offsets(operation: Operation) -> Access:
+    """Return the access of AlterShareGroupOffsets (READ on the group) and DeleteShareGroupOffsets (DELETE)."""
+    group = whole(operation, _GROUP, "group_id", _DENIED, _DENIED.text)
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        _, reject = list_of(caller)
+        rest: list[Any] = []
+        results: list[Any] = []
+        for topic in request.topics:
+            if caller.may(Operation.READ, ResourceType.TOPIC, topic.topic_name):
+                rest.append(topic)
+            else:
+                results.append(reject(topic, int(_TOPIC_DENIED), _TOPIC_DENIED.text))
+
+        def amend(response: Any) -> None:
+            # An error of the group hides what is said of its topics.
+            if not response.error_code:
+                response.responses.extend(results)
+
+        return amended(proceed(with_field(request, "topics", rest)), amend)
+
+    return both(group, Access("READ on each TOPIC", check, (_TOPIC_DENIED,)))
