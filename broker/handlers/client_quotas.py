@@ -116,8 +116,8 @@ def describe_client_quotas(
         return DescribeClientQuotasResponse(error_code=int(error.code), error_message=error.message, entries=None)
     entries: list[EntryData] = []
     response = DescribeClientQuotasResponse(error_message="", entries=entries)
-    found = [each for each in services.security.quotas if _matches(each, wanted, request.strict)]
-    return fill(response, _add(services, entries, found), 2 * len(found))
+    steps = _add(services, entries, wanted, request.strict)
+    return fill(response, steps, 2 * len(services.security.quotas))
 
 
 def _wanted(components: list[ComponentData]) -> _Names:
@@ -160,11 +160,11 @@ def _matches(entity: Entity, wanted: _Names, is_strict: bool) -> bool:
     return all(kind in names and name in (None, names[kind]) for kind, name in wanted.items())
 
 
-def _add(services: Services, entries: list[EntryData], found: list[Entity]) -> Iterator[None]:
-    for entity in found:
+def _add(services: Services, entries: list[EntryData], wanted: _Names, is_strict: bool) -> Iterator[None]:
+    for entity in list(services.security.quotas):
         values = services.security.quotas.get(entity)
         # It may be gone since the last turn.
-        if values is not None:
+        if values is not None and _matches(entity, wanted, is_strict):
             parts = [EntityData(kind, name or None) for kind, name in entity.names.items()]
             entries.append(EntryData(parts, [ValueData(*each) for each in values.items()]))
         yield

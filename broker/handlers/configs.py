@@ -223,7 +223,7 @@ def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigs
 
 def list_config_resources(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> ListConfigResourcesResponse | LargeResponse[ListConfigResourcesResponse]:
     """ListConfigResources, API key 74: the resources that can have configs.
 
     Version 0 lists client metrics, of which there are none. Version 1 lists the requested types, or all.
@@ -234,8 +234,9 @@ def list_config_resources(
         kinds = dict.fromkeys([ResourceType.CLIENT_METRICS])
     if not all(kind in list(ResourceType) for kind in kinds):
         return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
-    resources = [ConfigResource(name, int(kind)) for kind in kinds for name in _names(services, kind)]
-    return ListConfigResourcesResponse(config_resources=resources)
+    found = [(name, int(kind)) for kind in kinds for name in _names(services, kind)]
+    response = ListConfigResourcesResponse()
+    return fill(response, (response.config_resources.append(ConfigResource(*each)) for each in found), len(found))
 
 
 def _names(services: Services, kind: int) -> list[str]:

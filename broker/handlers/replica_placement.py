@@ -158,7 +158,7 @@ def _result(topic: str, index: int, errors: Mapping[Any, KafkaError]) -> Reassig
 
 def list_partition_reassignments(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+) -> ListPartitionReassignmentsResponse | LargeResponse[ListPartitionReassignmentsResponse]:
     """ListPartitionReassignments, API key 46: the partitions that are moving to other replicas (KIP-455)."""
     try:
         moving = services.replica_admin.reassignments()
@@ -167,10 +167,15 @@ def list_partition_reassignments(
     if request.topics is not None:
         named = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
         moving = {place: each for place, each in moving.items() if place in named}
+    response = ListPartitionReassignmentsResponse(error_message=None)
     topics: dict[str, OngoingTopicReassignment] = {}
-    for (topic, index), each in moving.items():
-        found = topics.setdefault(topic, OngoingTopicReassignment(topic))
-        found.partitions.append(
-            OngoingPartitionReassignment(index, list(each.replicas), list(each.adding), list(each.removing))
-        )
-    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+    def steps() -> Iterator[None]:
+        for (topic, index), each in moving.items():
+            if topic not in topics:
+                response.topics.append(topics.setdefault(topic, OngoingTopicReassignment(topic)))
+            replicas = list(each.replicas), list(each.adding), list(each.removing)
+            topics[topic].partitions.append(OngoingPartitionReassignment(index, *replicas))
+            yield
+
+    return fill(response, steps(), len(moving))

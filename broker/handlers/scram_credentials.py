@@ -27,7 +27,7 @@ from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
 from ..services import Services
 from ..topics.security_store import missing_password
-from ..turns import keeper
+from ..turns import LargeResponse, fill, keeper
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -109,14 +109,16 @@ def _checked(services: Services, change: _Change) -> tuple[str, str, Credential 
 
 def describe_user_scram_credentials(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> DescribeUserScramCredentialsResponse | LargeResponse[DescribeUserScramCredentialsResponse]:
     """DescribeUserScramCredentials, API key 50: which mechanisms users have a password for. Never the password.
 
     Return the requested users, or all for null and for an empty list.
     """
     names = [each.name for each in request.users or ()]
     times = Counter(names or list(services.security.passwords))
-    return DescribeUserScramCredentialsResponse(results=[_describe(services, name, times[name]) for name in times])
+    response = DescribeUserScramCredentialsResponse()
+    steps = (response.results.append(_describe(services, name, number)) for name, number in times.items())
+    return fill(response, steps, 2 * len(times))
 
 
 def _describe(services: Services, name: str, times: int) -> DescribeUserScramCredentialsResult:

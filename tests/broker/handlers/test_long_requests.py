@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Set
+from collections.abc import Callable, Coroutine, Set
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.handlers import acls, create_topics, list_offsets, scram_credentials, share_fetch
+from odradek.broker.handlers import (
+    acls,
+    client_quotas,
+    configs,
+    create_topics,
+    list_offsets,
+    replica_placement,
+    scram_credentials,
+    share_fetch,
+)
 from odradek.broker.network.request import RequestContext
+from odradek.broker.quotas.entities import Entity
+from odradek.broker.security.sasl.scram import Credential
 from odradek.broker.share_partitions.sessions import MAX_PARTITIONS_OF_ONE
 from odradek.broker.topics import disk_reads
+from odradek.broker.turns import VALUES_AT_ONCE, LargeResponse
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -22,7 +34,11 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 from odradek.tests.support.brokers.slices import end_slices_after
 
@@ -104,3 +120,35 @@ async def test_more_partitions_than_a_share_session_has_are_not_looked_at(is_for
     with pytest.raises(KafkaError) as raised:
         share_fetch.handle(services, context(), request)
     assert raised.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+def entities(services: Any) -> Any:
+    services.security.quotas |= {Entity(f"u{at}"): {"producer_byte_rate": 1.0} for at in range(VALUES_AT_ONCE)}
+    nobody = DescribeClientQuotasRequest([ComponentData("user", 0, "nobody")], strict=True)
+    return client_quotas.describe_client_quotas(services, context(1), nobody)
+
+
+def users(services: Any) -> Any:
+    password = {"SCRAM-SHA-256": Credential(b"s", b"k", b"k", 4096)}
+    services.security.passwords |= {f"u{at}": password for at in range(VALUES_AT_ONCE)}
+    asked = DescribeUserScramCredentialsRequest([])
+    return scram_credentials.describe_user_scram_credentials(services, context(), asked)
+
+
+def resources(services: Any) -> Any:
+    services.reconfiguration.groups.update({f"g{at}": {} for at in range(VALUES_AT_ONCE)})
+    return configs.list_config_resources(services, context(1), ListConfigResourcesRequest())
+
+
+def moving(services: Any) -> Any:
+    change = SimpleNamespace(replicas=[1, 2], adding=[2], removing=[1])
+    found = {("t", at): change for at in range(VALUES_AT_ONCE + 1)}
+    admin = SimpleNamespace(replica_admin=SimpleNamespace(reassignments=lambda: found))
+    asked = ListPartitionReassignmentsRequest(topics=None)
+    return replica_placement.list_partition_reassignments(cast(Any, admin), context(), asked)
+
+
+@pytest.mark.parametrize("ask", [entities, users, resources, moving])
+async def test_what_is_told_of_very_many_is_looked_up_in_slices(broker: Broker, ask: Callable[[Any], Any]) -> None:
+    large = ask(broker.services)
+    assert isinstance(large, LargeResponse) and sum(1 for _ in large.steps) >= VALUES_AT_ONCE
