@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
 from typing import NamedTuple
@@ -143,7 +143,10 @@ class Stretches:
             return
         stretch = self._stretches[place]
         assert stretch.before is None, "a stretch that waits for the share coordinator cannot be cut"
-        self._stretches.insert(place + 1, replace(stretch, first=offset))
+        # As `replace` does, which takes five times as long: an acknowledgement may cut thousands.
+        rest = Stretch(offset, stretch.last, stretch.state, stretch.delivery_count, stretch.batch)
+        rest.member, rest.deadline_ms, rest.is_rejected = stretch.member, stretch.deadline_ms, stretch.is_rejected
+        self._stretches.insert(place + 1, rest)
         stretch.last = offset - 1
 
     def add(self, stretch: Stretch) -> None:
