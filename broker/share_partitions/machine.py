@@ -287,8 +287,9 @@ class SharePartition:
         try:
             for each in said:
                 self._check_known(each)
+                self._check_held(member, max(each.first, self.start_offset), each.last)
                 for first, last, kind in _pieces(each, self.start_offset):
-                    stretches = self._held_by(member, first, last)
+                    stretches = self._stretches.cut(first, last)
                     if kind is AcknowledgeType.RENEW:
                         if not limits.may_renew:
                             why = "the config share.renew.acknowledge.enable of the group does not allow renewals"
@@ -351,14 +352,13 @@ class SharePartition:
             why = f"offset {said.last} was not delivered: the last one that was is {self.end_offset}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
 
-    def _held_by(self, member: str, first: int, last: int) -> list[Stretch]:
-        """Return the stretches of exactly these records. INVALID_RECORD_STATE where the member does not hold one."""
+    def _check_held(self, member: str, first: int, last: int) -> None:
+        """Reject records that the member does not hold. There may be none: all of them are done with."""
         stretches = self._stretches.over(first, last)
         is_covered = not self._stretches.gaps(first, last)
         if not is_covered or not all(stretch.is_held and stretch.member == member for stretch in stretches):
             why = "The batch cannot be acknowledged. The member does not hold all of its records."
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
-        return self._stretches.cut(first, last)
 
     def _begin(self, change: Change, stretches: Iterable[Stretch], state: RecordState, limits: Limits) -> None:
         for stretch in stretches:
