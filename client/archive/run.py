@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..arrow.brokers import Brokers
+from ..arrow.brokers import Brokers, known_leader
 from ..arrow.connection import ReadOptions
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
@@ -120,6 +120,8 @@ class Archiver:
         self._run = uuid.uuid4().hex
         self._stopped = stopped or threading.Event()
         self._typed: TypedValues | None = None
+        # Why partitions are not in this round.
+        self._left_out: KafkaError | None = None
         # In this run.
         self.commits = 0
         # The number of the last one among all commits of the table.
@@ -170,7 +172,11 @@ class Archiver:
             yield Metric("archive-metrics", name, value, {"topic": self.topic})
 
     def round(self, progress: Progress | None = None) -> Round:
-        """Archive what is new. Raises ArchiveError, KafkaError, RecordError."""
+        """Archive what is new. Raises ArchiveError, KafkaError, RecordError.
+
+        Where brokers of some partitions are away for long, the others are committed before their error is raised.
+        """
+        self._left_out = None
         try:
             done = self._round(progress)
         except Stopped:  # before anything was committed
@@ -178,6 +184,8 @@ class Archiver:
         self._rows += done.rows
         self._bytes += done.size_bytes
         self._lag = done.lag
+        if self._left_out is not None:
+            raise self._left_out
         return done
 
     def _round(self, progress: Progress | None) -> Round:
@@ -231,9 +239,14 @@ class Archiver:
     def _ranges(self, view: ClusterView, state: State) -> list[OffsetRange]:
         """Return what of each partition the table lacks. Raises ArchiveError where state and log do not fit."""
         places = [TopicPartition(self.topic, each.partition) for each in view.topics[self.topic].partitions]
-        first, last = (
-            self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)
-        )
+        try:
+            first, last = self._ends(places)
+        except KafkaError as error:
+            led = self._led(places) if state.offsets else []
+            if not led or led == places:
+                raise
+            self._left_out, places = error, led
+            first, last = self._ends(places)
         topic_id = view.topic_id(self.topic)
         new = [each for each in places if each.partition not in state.offsets]
         starts = {each: first[each] for each in new} if state.offsets else self._starts(new, first, last)
@@ -242,6 +255,14 @@ class Archiver:
             begin = starts[each] if each in starts else self._begin(each, state, first[each], last[each])
             ranges.append(OffsetRange(self.topic, topic_id, each.partition, begin, max(last[each], begin)))
         return ranges
+
+    def _ends(self, places: Sequence[TopicPartition]) -> Sequence[Mapping[TopicPartition, int]]:
+        return [self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)]
+
+    def _led(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that have a leader: these do not wait for the others, whose outage may be long."""
+        view = self._view()
+        return [each for each in places if known_leader(view, each) is not None]
 
     def _starts(
         self, places: Sequence[TopicPartition], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
@@ -294,6 +315,11 @@ class Archiver:
             except DataLoss as error:
                 raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
             except Stopped:
+                break
+            except ArchiveError:
+                raise
+            except KafkaError as error:  # of brokers: what was read before is committed
+                self._left_out = error
                 break
             work.add(wanted, reached, written)
 

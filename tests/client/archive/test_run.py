@@ -14,14 +14,15 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow.parquet as pq
 from odradek.client import Admin, NewTopic, Producer
-from odradek.client.archive import ArchiveError, errors_of_place
+from odradek.client.archive import ArchiveError, errors_of_place, run
 from odradek.client.archive.parquet_files import parsed_name
 from odradek.client.archive.places import catalog_of
 from odradek.client.archive.state import state_of
 from odradek.client.archive.status import partitions_of
 from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.core.metadata import ClusterView
-from odradek.client.errors import InvalidOption, UnknownTopic
+from odradek.client.errors import InvalidOption, KafkaError, RequestTimedOut, UnknownTopic
 from odradek.client.record import LATEST, TopicPartition
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 
@@ -208,7 +209,7 @@ def test_a_commit_names_few_files_however_many_partitions_and_days_there_are(wor
     assert max(each.files for each in rounds) == 4 and len(rounds) < 12
 
 
-def test_a_partition_without_a_leader_hides_no_other_ones_status(
+def test_a_partition_without_a_leader_holds_up_no_other_one(
     world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.fill("led", 4, partitions=2)
@@ -222,6 +223,34 @@ def test_a_partition_without_a_leader_hides_no_other_ones_status(
         left = (info.partitions[0], replace(info.partitions[1], leader=-1))
         return replace(found, topics={"led": replace(info, partitions=left)})
 
-    monkeypatch.setattr(Brokers, "view", view)
-    found = [(each.archived, each.end, each.lag) for each in partitions_of(catalog, "led", None, world.reading)]
-    assert found == [(2, 3, 1), (2, None, None)]
+    archiver = world.archiver(catalog, "led")
+    archiver._brokers.pause = lambda *_: False  # type: ignore[method-assign]
+    with monkeypatch.context() as patched:
+        patched.setattr(Brokers, "view", view)
+        found = [(each.archived, each.end, each.lag) for each in partitions_of(catalog, "led", None, world.reading)]
+        assert found == [(2, 3, 1), (2, None, None)]
+        with pytest.raises(KafkaError, match="led-1 has no leader"):
+            archiver.round()
+    assert offsets_in(catalog.load_table(archiver.name)) == {0: [0, 1, 2], 1: [0, 1]}
+    assert archiver.round().rows == 1
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 3)
+
+
+def test_a_leader_that_is_lost_while_its_partition_is_read_takes_no_other_one_along(
+    world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.fill("leader-lost", 3, partitions=2)
+    plain = run.write_range
+
+    def lost(wanted: OffsetRange, *given: Any) -> Any:
+        if wanted.partition == 1:
+            raise RequestTimedOut("nothing came")
+        return plain(wanted, *given)
+
+    archiver = world.archiver(catalog, "leader-lost")
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "write_range", lost)
+        with pytest.raises(RequestTimedOut):
+            archiver.round()
+    assert offsets_in(catalog.load_table(archiver.name)) == {0: [0, 1]}
+    assert archiver.round().rows == 1
