@@ -3,7 +3,7 @@
 layout         columns, partitions and properties of a table      places    where tables and their catalog are
 state          the offsets that a table holds                     once      a commit whose fate is known
 rows           fetched batches -> rows of the table               day_files       rows -> files of one day each
-range_files    a range of the topic -> files                      parquet_files   those of an archive's partition
+parquet_files  a range of the topic -> files of its partition
 run            from the topic to the table, commit by commit      upkeep    compact, expire
 check          what is wrong with its offsets and rows            status    how far a topic is archived
 data_files     rows of a partition in the order of offsets        restore   rows -> record batches again

@@ -1,5 +1,7 @@
 """Parquet files of an archive: the rows of one partition, split by day and written within bounded memory.
 
+Tasks of Spark write them, too, so this needs pyarrow, and nothing of pyiceberg.
+
     <table>/data/<uuid of the table>/timestamp_day=2026-11-28/<partition>-<begin>-<round>-<number>.parquet
 
 Two tables may be at one place: the first one was renamed, or its catalog was lost. So each has a folder of its own.
@@ -16,14 +18,19 @@ from __future__ import annotations
 import re
 import sys
 import uuid
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet
 
+from ..arrow.brokers import Brokers
+from ..arrow.connection import ReadOptions
+from ..arrow.direct_read import range_reader
+from ..arrow.fetch import OffsetRange
 from .day_files import TARGET_BYTES, Day, DayFiles, TablePlace, split
-from .rows import TYPED
+from .rows import TYPED, TableRows, Typed
 
 DAY_FIELD = "timestamp_day"
 _DAY_US = 86_400_000_000
@@ -134,6 +141,42 @@ class PartitionFiles(DayFiles):
         """Take note of a file that is whole."""
         offsets = self._offsets.pop(number)
         self._done.append(NewFile(day.path, self._partition, *offsets, day.rows, size_bytes))
+
+
+def write_range(
+    wanted: OffsetRange, files: PartitionFiles, reading: ReadOptions, brokers: Brokers,
+    goes_on: Callable[[int, int], bool], typed: Typed | None = None,
+) -> tuple[int, list[NewFile]]:  # fmt: skip
+    """Write the files of a range. Return the offset that was reached and the files. Raises DataLoss, KafkaError.
+
+    `goes_on` gets the offset so far and the bytes written, and tells whether to go on. The files may be enough, too.
+    """
+    rows = TableRows(files.place.schema, wanted.topic, wanted.partition, wanted.start, wanted.end, typed)
+    reader = range_reader(wanted, reading, brokers)
+    reached, sections = wanted.end, reader.sections()
+
+    def batches() -> Iterator[Any]:
+        nonlocal reached
+        for section in sections:
+            yield from rows.feed(section)
+            at = min(reader.position, wanted.end)
+            if not goes_on(at, files.written_bytes):
+                reached = at
+                break
+        yield from rows.rest()
+
+    try:
+        for batch in batches():
+            taken = files.add(batch)
+            if taken < len(batch):
+                reached = batch.column("offset")[taken].as_py()
+                break
+        return reached, files.finish()
+    except BaseException:
+        files.abandon()
+        raise
+    finally:
+        sections.close()
 
 
 def parquet_writer(stream: Any, schema: Any) -> Any:

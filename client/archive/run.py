@@ -29,9 +29,8 @@ from .day_files import TARGET_BYTES
 from .layout import data_folder, place_of, table_name
 from .local_files import LocalFileIO
 from .once import COMMIT_TIMEOUT_S, Moved, Once, Stopped, looked
-from .parquet_files import NewFile, PartitionFiles
+from .parquet_files import NewFile, PartitionFiles, write_range
 from .places import open_or_create
-from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, state_of, topic_in
 from .typed import NoColumns, TypedValues, evolved
 

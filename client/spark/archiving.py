@@ -150,8 +150,7 @@ def _write(job: _Job, batches: Iterator[Any]) -> Iterator[Any]:
     """Write the pieces whose numbers come. It runs in tasks."""
     import pyarrow as pa
 
-    from ..archive.parquet_files import PartitionFiles
-    from ..archive.range_files import write_range
+    from ..archive.parquet_files import PartitionFiles, write_range
 
     for number in (each for batch in batches for each in batch.column(0).to_pylist()):
         wanted, begin = job.pieces[number]
