@@ -168,16 +168,6 @@ class TestBatches:
         assert line.startswith("127.0.0.1:") and f"t-0 rejected: {code.name}" in line
         assert (await raw.produce("t", batch_of(b"value"))).base_offset == 0
 
-    @pytest.mark.parametrize("records", [None, b"", b"x", batch_of(b"a") + batch_of(b"b"), bytes(61)])
-    async def test_anything_but_one_batch_is_a_typed_error(
-        self, raw: Raw, neighbour: Raw, records: bytes | None
-    ) -> None:
-        await raw.create_topic("t")
-        assert (await raw.produce("t", records)).error_code in (
-            ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE,
-        )  # fmt: skip
-        assert (await raw.fetch("t", 0)).high_watermark == 0
-
     async def test_a_bit_flipped_on_disk_closes_no_connection_and_stops_no_other_partition(
         self, broker: Broker, raw: Raw, neighbour: Raw
     ) -> None:

@@ -12,16 +12,10 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.documents.mutations import framed
 
 CORRELATION_ID = 7
-
-
-def produce_of(topic: str, acks: int) -> ProduceRequest:
-    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=data)
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -42,12 +36,6 @@ async def test_api_versions_of_an_unknown_version_is_error_35_in_version_0(raw: 
     assert unpack_from(">ihihhh", data) == (CORRELATION_ID, 35, 1, 18, 0, 5)
 
 
-@pytest.mark.parametrize(("key", "version"), [(9999, 0), (-1, 0), (3, 99), (1, 19), (0, 14), (4, 0), (52, 0)])
-async def test_any_other_unknown_key_or_version_closes_the_connection(raw: Raw, key: int, version: int) -> None:
-    raw.send_bytes(framed(pack(">hhih", key, version, CORRELATION_ID, -1) + bytes(20)))
-    assert await raw.is_closed()
-
-
 async def test_tags_that_nobody_knows_are_stepped_over(raw: Raw) -> None:
     header = pack(">hhih", 3, 9, CORRELATION_ID, -1) + b"\x02" + b"\x63\x02ab" + b"\x64\x00"
     body = b"\x01" + b"\x00\x00\x00" + b"\x01" + b"\x65\x03xyz"
@@ -65,18 +53,6 @@ async def test_a_fetch_sends_nobody_to_a_replica_that_is_not_there(broker: Broke
     (answer,) = response.responses[0].partitions
     assert answer.preferred_read_replica == -1
     assert answer.records
-
-
-async def test_acks_0_is_not_answered_and_holds_back_no_answer(raw: Raw) -> None:
-    await raw.create_topic("t")
-    for _ in range(50):
-        raw.send(ApiKey.PRODUCE, 9, produce_of("t", acks=0))
-    assert (await raw.ask(ApiKey.PRODUCE, 9, produce_of("t", 1))).responses[0].partition_responses[0].base_offset == 50
-
-
-async def test_a_failed_acks_0_closes_the_connection_so_that_the_client_notices(raw: Raw) -> None:
-    raw.send(ApiKey.PRODUCE, 9, produce_of("not-there", acks=0))
-    assert await raw.is_closed()
 
 
 async def test_answers_come_in_the_order_of_their_requests_also_behind_one_that_waits(broker: Broker, raw: Raw) -> None:

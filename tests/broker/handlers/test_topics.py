@@ -58,11 +58,6 @@ async def test_minus_one_takes_the_brokers_defaults(config: BrokerConfig) -> Non
         assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 5, 1)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "a/b", "x" * 250, "nul\0"])
-async def test_an_invalid_name(shared: Raw, name: str) -> None:
-    assert await create(shared, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
-
-
 @pytest.mark.parametrize(
     ("topic", "code"),
     [

@@ -76,16 +76,6 @@ async def test_the_answer_to_api_versions_is_the_table(raw: Raw) -> None:
     assert offered == {int(route.key): (route.versions[0], route.versions[-1]) for route in (*ROUTES, *LONE_ROUTES)}
 
 
-async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_range(raw: Raw) -> None:
-    raw.send_bytes(pack(">ihhih", 11, 18, 99, 77, 1) + b"x")
-    data = await raw.receive_bytes()
-    correlation_id, response = frame.decode_response(data, message(ApiKey.API_VERSIONS, "response"), 0)
-    assert correlation_id == 77
-    assert response.error_code == 35
-    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 5)]
-    await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("tests", "1.0"))
-
-
 async def test_bytes_behind_a_body_are_passed_over_as_kafka_does(raw: Raw) -> None:
     data = pack(">hhihi", 3, 1, 55, -1, 0) + b"left over"
     raw.send_bytes(pack(">i", len(data)) + data)

@@ -128,14 +128,7 @@ def test_batches_are_cut_by_their_bytes() -> None:
     sent = [PartitionProduceData(at, bytes(9 * KIB)) for at in range(6)]
     request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
     found = [[each.index for topic in one.topic_data for each in topic.partition_data] for one in cut(request, 9)]
-    assert found == [
-        [0],
-        [1],
-        [2],
-        [3],
-        [4],
-        [5],
-    ]
+    assert found == [[at] for at in range(6)]
 
 
 async def test_the_longest_wait_of_all_portions_is_told(messages: LargeMessages) -> None:
