@@ -202,7 +202,7 @@ class FollowerLog:
             raise
         _log.info("%s-%d goes back from offset %d to %d", *_name(partition), before, log.log_end_offset)
         if log.log_end_offset < mark:
-            text = "%s-%d loses committed records from offset %d to %d: its leader was not in the ISR"
+            text = "%s-%d loses committed records from offset %d to %d, which its leader does not have"
             _log.warning(text, *_name(partition), log.log_end_offset, mark)
             partition.advance(log.log_end_offset)
         await self._flusher.force(partition)

@@ -259,6 +259,7 @@ class Faults:
         node.disk.room_bytes = fault.number % 3_000
         await asyncio.sleep(fault.lasts_s)
         node.disk.room_bytes = None
+        self._tell(f"the disk of node {node.number} has room again")
         _run(node)
 
     async def _broken_disk(self, node: Node, fault: Fault) -> None:

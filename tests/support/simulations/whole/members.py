@@ -88,6 +88,8 @@ class Member(Load):
             options |= {"group_protocol": "classic", "session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000}
         if self.is_static:
             options["group_instance_id"] = self.name
+        kind = options.get("group_protocol", "consumer")
+        self.world.tell(self.name, f"joins as a {'static ' if self.is_static else ''}member of the {kind} protocol")
         # The last commit of each epoch.
         before: dict[int, _Offsets] = {}
         async with Consumer(bootstrap_servers=self.addresses, group_id=GROUP, **options) as consumer:
@@ -107,6 +109,7 @@ class Member(Load):
                     await self._commit_late(consumer, before, is_classic=protocol == "classic")
                 if protocol == "consumer" and self.chance.random() < 0.3:
                     await self._heartbeat_late(consumer, owner.had)
+        self.world.tell(self.name, "has left the group")
 
     async def _commit(self, consumer: Consumer[bytes, bytes], offsets: _Offsets) -> None:
         began_s = self.world.now_s
@@ -168,7 +171,8 @@ class Member(Load):
         answer = await coordinator.request(request, ConsumerGroupHeartbeatResponse, version=_HEARTBEAT_VERSION)
         self.history.counts["late heartbeats"] += 1
         if answer.error_code == ErrorCode.NONE:
-            why = f"{self.name} goes on at epoch {epoch} with partitions {numbers} after epoch {at.generation_id}"
+            late = f"a heartbeat of {self.name} as of epoch {epoch}, with partitions {numbers}"
+            why = f"{late}, is taken, though it has gone on to epoch {at.generation_id} and given some of them up"
             self.history.seen.append(why)
 
 

@@ -28,7 +28,7 @@ from .load import IDLE_MS, PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWrit
 from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
 from .sharing import LOCK_MS, FormerLeader, Namesakes, ShareMember, begin, check_sharing
-from .story import told
+from .story import awaited, told
 
 # The virtual seconds of the load, one or the other: half of the runs are over soon. And those that a healed cluster may
 # take until it serves everything again.
@@ -192,8 +192,14 @@ class Run:
         return not self._faults.done.keys().isdisjoint(("power", "power all"))
 
     def _waiting(self) -> str:
-        up = [f"{each.host} {'serves' if each.serves else 'does not serve'}" for each in self.cluster.nodes.values()]
-        return ", ".join(up)
+        said = [f"{each.host} {'serves' if each.serves else 'does not serve'}" for each in self.cluster.nodes.values()]
+        said += [f"{load.name} in {awaited(process.ends)}" for load, process in self._loads if not process.ends.done()]  # type: ignore[attr-defined]
+        said += [
+            f"the operator in {awaited(each)}"
+            for each in self.operator.loop.tasks
+            if each.get_name() == "main" and not each.done()
+        ]
+        return ", ".join(said)
 
     async def _until(self, at_s: float) -> None:
         await asyncio.sleep(max(0, at_s - self.world.now_s))
