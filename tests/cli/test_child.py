@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ import pytest
 from odradek.client.errors import SchemaRegistryRefused
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.tests.support.documents.command import completed
+
+ENDS_WITHIN_S = 120.0
 
 
 class Child(NamedTuple):
@@ -60,9 +63,13 @@ def serving(folder: Path, *options: str) -> Iterator[Serving]:
     with subprocess.Popen(
         [*command, "--registry", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        # A line that does not come is the end of the log, and not a wait for ever.
+        bound = threading.Timer(ENDS_WITHIN_S, process.kill)
+        bound.start()
         try:
             yield Serving(process)
         finally:
+            bound.cancel()
             process.kill()
             process.communicate(timeout=30)
 
