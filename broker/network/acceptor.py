@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Set
-from functools import partial
+from functools import cached_property, partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from .stranger_memory import StrangerMemory, TokenChecks
 if TYPE_CHECKING:
     # A listener without TLS and SASL needs none of these.
     from ..security.listener_tls import ListenerTls
+    from ..security.sasl.scram import Strangers
     from .login import LoginDoor
     from .tls_door import TlsDoor
 
@@ -156,14 +157,17 @@ class Acceptor:
             self._doors[name] = door
         return listener
 
+    @cached_property
+    def _strangers(self) -> Strangers:
+        from ..security.sasl.scram import Strangers
+
+        return Strangers(self._security.stranger_secret, self._security.passwords, self._clock.monotonic_ms)
+
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
         from ..security.sasl.logins import Logins
-        from ..security.sasl.scram import Strangers
         from .login import LoginDoor
 
-        store, dispatch = self._security, self._dispatch
-        strangers = Strangers(store.stranger_secret, store.passwords, self._clock.monotonic_ms)
-        logins = Logins(config, store.credential, strangers, self._clock)
+        logins, dispatch = Logins(config, self._security.credential, self._strangers, self._clock), self._dispatch
         delay_ms = self._config.connection_failed_authentication_delay_ms
         return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)
 
