@@ -136,18 +136,10 @@ async def test_hostile_connections_hold_no_turn(tmp_path: Path) -> None:
 
 async def test_hostile_connections_cost_bounded_memory(process: BrokerProcess) -> None:
     process.start()
-    before = status(process, "VmRSS")
+    before = process.memory_bytes()
     await attack_all(process.address)
     # A batch that is made again is in memory twice.
-    assert status(process, "VmHWM") - before < AT_ONCE * 2 * BOMB_BYTES + 64 * MIB
+    assert process.memory_bytes("VmHWM") - before < AT_ONCE * 2 * BOMB_BYTES + 64 * MIB
     said = process.log.read_text()
     assert " ERROR " not in said
     assert "Traceback" not in said
-
-
-def status(process: BrokerProcess, name: str) -> int:
-    """Return a row of the process's status in bytes."""
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"no {name}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from struct import pack
 
 import pytest
@@ -41,14 +40,6 @@ async def served(process: BrokerProcess) -> AsyncIterator[BrokerProcess]:
         assert (await neighbour.produce("t", batch_of(b"after"))).base_offset == 12
 
 
-def resident_bytes(process: BrokerProcess) -> int:
-    assert process._process is not None
-    for line in Path(f"/proc/{process._process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no VmRSS")
-
-
 def fetch_all() -> FetchRequest:
     wanted = [FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=50 * MIB)])]
     return FetchRequest(max_wait_ms=0, max_bytes=50 * MIB, topics=wanted)
@@ -62,36 +53,36 @@ async def arrived(process: BrokerProcess) -> None:
 
 
 async def test_lengths_that_were_only_announced_cost_next_to_nothing(served: BrokerProcess) -> None:
-    before = resident_bytes(served)
+    before = served.memory_bytes()
     clients = [await Raw.connect(served.address) for _ in range(500)]
     for client in clients:
         client.send_bytes(pack(">i", 100 * MIB) + b"0123456789")
     await arrived(served)
     # 500 first buffers of 64 KiB are 31 MiB, and 100 MiB each would be 49 GiB.
-    assert resident_bytes(served) - before < 64 * MIB
+    assert served.memory_bytes() - before < 64 * MIB
     for client in clients:
         client.close()
 
 
 async def test_a_client_that_asks_thousands_of_times_and_never_reads(served: BrokerProcess) -> None:
-    before = resident_bytes(served)
+    before = served.memory_bytes()
     async with await Raw.connect(served.address) as deaf:
         deaf._reader._transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(10_000 if IS_SOAK else 2_000):
             deaf.send(ApiKey.FETCH, 11, fetch_all())
         await arrived(served)
-        assert resident_bytes(served) - before < 24 * MIB
+        assert served.memory_bytes() - before < 24 * MIB
 
 
 async def test_clients_that_never_read_cost_a_few_megabytes_each(served: BrokerProcess) -> None:
-    before = resident_bytes(served)
+    before = served.memory_bytes()
     clients = [await Raw.connect(served.address) for _ in range(30)]
     for client in clients:
         client._reader._transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(10):
             client.send(ApiKey.FETCH, 11, fetch_all())
     await arrived(served)
-    assert resident_bytes(served) - before < 30 * 3 * MIB
+    assert served.memory_bytes() - before < 30 * 3 * MIB
     for client in clients:
         client.close()
 
@@ -108,7 +99,7 @@ async def test_what_nobody_reads_has_a_bound_over_all_connections(process: Broke
         coordinator = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
         await neighbour.ask(ApiKey.FIND_COORDINATOR, 4, coordinator)
         await neighbour.ask(ApiKey.OFFSET_COMMIT, 8, commit)
-        before = resident_bytes(process)
+        before = process.memory_bytes()
         clients = [await Raw.connect(process.address) for _ in range(80)]
         for client in clients:
             client._reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -117,7 +108,7 @@ async def test_what_nobody_reads_has_a_bound_over_all_connections(process: Broke
         for offset in range(20):
             assert (await neighbour.produce("t", batch_of(b"others go on"))).base_offset == offset
             assert (await neighbour.fetch("t", offset)).high_watermark == offset + 1
-        assert resident_bytes(process) - before < 32 * MIB
+        assert process.memory_bytes() - before < 32 * MIB
         for client in clients:
             client.close()
         assert (await neighbour.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics
@@ -133,6 +124,6 @@ async def test_clients_that_come_and_go_leave_nothing(served: BrokerProcess) -> 
                     raw.send_bytes(b"\0\0\1\0half a frame")
 
     await come_and_go(200)
-    before = resident_bytes(served)
+    before = served.memory_bytes()
     await come_and_go(1000 if IS_SOAK else 400)
-    assert resident_bytes(served) - before < 4 * MIB
+    assert served.memory_bytes() - before < 4 * MIB

@@ -15,7 +15,6 @@ pytest.importorskip("trustme", reason="the certificates are trustme's")
 from odradek.broker import BrokerConfig
 from odradek.broker.network.line_limit import MAX_LOG_LINES
 from odradek.protocol.apis import ApiKey
-from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.security.sasl import set_password
@@ -53,7 +52,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     process = Guarded(tmp_path_factory.mktemp(request.param))
     process.start()
     asyncio.run(attacked("half_handshakes", process.doors))
-    yield process, resident_bytes(process)
+    yield process, process.memory_bytes()
     process.close()
 
 
@@ -93,7 +92,7 @@ async def test_memory_and_the_log_stay_bounded(guarded: tuple[Guarded, int], nam
     process, before = guarded
     lines = process.log.read_text().count("\n")
     assert await attacked(name, process.doors)
-    grown = resident_bytes(process) - before
+    grown = process.memory_bytes() - before
     assert grown < MAX_GROWTH, f"{grown >> 20} MiB"
     log = process.log.read_text()
     assert "Traceback" not in log

@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("trustme", reason="the certificates are trustme's")
 
 from odradek.client import Admin, Consumer, NewTopic, Producer
-from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.security.sasl import PASSWORD, USER
 from odradek.tests.support.security.strangers import Guarded
 
@@ -72,5 +71,5 @@ async def test_groups_over_tls_leave_nothing_in_the_heap(guarded: Guarded) -> No
     levels: list[int] = []
     for run in range(RUNS):
         await read_by_a_group(options, run)
-        levels.append(resident_bytes(guarded))
+        levels.append(guarded.memory_bytes())
     assert levels[-1] - levels[WARM_UP - 1] < MAX_GROWTH, [each >> 20 for each in levels]

@@ -17,6 +17,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.storage.files import Disk, File
+from odradek.tests.support.brokers.process import memory_bytes
 from odradek.tests.support.clients.raw import Raw, batch_of
 
 TOPIC = "slow"
@@ -130,7 +131,4 @@ def forget_peak() -> int:
 
 def peak_bytes() -> int:
     """Return the largest resident memory of this process since `forget_peak`."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * KIB
-    raise AssertionError("no VmHWM")
+    return memory_bytes("VmHWM")

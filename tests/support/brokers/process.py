@@ -113,6 +113,10 @@ class BrokerProcess:
         assert self._process, "not started"
         return self._process.pid
 
+    def memory_bytes(self, row: str = "VmRSS") -> int:
+        """Return the resident memory of the process, or another row of its status."""
+        return memory_bytes(row, self.pid)
+
     def close(self) -> None:
         """Stop the broker if it still runs. For fixtures."""
         if self._process is not None:
@@ -192,6 +196,12 @@ def broker_process(folder: Path, **settings: object) -> BrokerProcess:
     """Return the broker under test, not started. Settings are Kafka's names with underscores: `num_partitions=3`."""
     kind = KafkaProcess if os.environ.get("ODRADEK_TEST_REAL_KAFKA") else BrokerProcess
     return kind(folder, **settings)
+
+
+def memory_bytes(row: str, process: int | str = "self") -> int:
+    """Return a row of a process's status: `VmRSS` is its resident memory, `VmHWM` the largest so far."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{row}:")) * 1024
 
 
 def java(*folders: Path) -> list[str]:
