@@ -28,7 +28,7 @@ ONE = (
     "slow fsync",
 )
 MANY = (*ONE, "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
-MANY += ("shutdown", "shutdown")
+MANY += ("shutdown", "shutdown", "lost directory", "lost directory")
 _LOSING = ("power", "lost directory", "lost alone")
 _OF_MACHINES = (*_LOSING, "slow fsync", "kill", "stop", "pause", "broken disk", "power all")
 # How much longer an fsync takes where the disk is slow: longer than a broker that was killed takes to start, or not.
