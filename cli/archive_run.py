@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..client.archive import check_packages, errors_of_place
-from ..client.errors import InvalidOption
+from ..client.errors import InvalidOption, KafkaError
 from ..client.record import EARLIEST, LATEST
 from .archive_place import CLIENT_ID, opened_catalog, place_options, said_errors, seconds, table_names
 from .connection_options import connection_options, reading_texts
@@ -116,8 +116,14 @@ def _run(archivers: Sequence[Archiver], every_s: float | None, max_lag: int | No
     with _on_sigterm(stop), Rows(_COMMITS) as rows:
         while not stopped.is_set():
             began = time.monotonic()
-            behind = [_archive(each, rows) for each in archivers if not stopped.is_set()]
-            is_behind = any(behind)
+            is_behind, failed = False, list[KafkaError]()
+            for each in (each for each in archivers if not stopped.is_set()):
+                try:
+                    is_behind = _archive(each, rows) or is_behind
+                except KafkaError as error:  # it keeps no other topic out of the archive
+                    failed.append(error)
+            if failed:
+                raise failed[0] if len(failed) == 1 else CliError("; ".join(each.message for each in failed))
             if every_s is None and not is_behind:
                 return
             if every_s is not None and not is_behind:

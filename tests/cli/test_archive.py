@@ -86,6 +86,16 @@ def test_wrong_usage_and_what_is_not_there(world: World, tmp_path: Path) -> None
     assert unknown.exit_code == 1 and "cannot be used" in unknown.output
 
 
+def test_a_topic_that_fails_keeps_no_other_one_out_of_the_archive(world: World, tmp_path: Path) -> None:
+    world.fill("beside", 2)
+    place = ("--to", str(tmp_path / "archive"), "-b", world.address)
+    found = run("archive", "run", "none", "beside", *place, "--once")
+    assert found.exit_code == 1 and "'none' does not exist" in found.output
+    assert run("archive", "check", "beside", *place[:2]).exit_code == 0
+    both = run("archive", "run", "none", "neither", *place, "--once")
+    assert both.exit_code == 1 and "'none' does not exist; topic 'neither' does not exist" in both.output
+
+
 def test_sigterm_ends_a_running_archiver_whole(world: World, tmp_path: Path) -> None:
     world.fill("running", 4)
     files = [tmp_path / name for name in ("stdin", "stdout", "stderr")]
