@@ -16,7 +16,7 @@ from odradek.client.archive.places import catalog_of
 from odradek.client.archive.run import Archiver, Round
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
-from odradek.tests.support.fakes.faulty_catalog import ANSWERS, KINDS, FaultyCatalog, compact
+from odradek.tests.support.fakes.faulty_catalog import KINDS, FaultyCatalog, compact
 from pyiceberg.exceptions import ForbiddenError, ServiceUnavailableError
 from sqlalchemy.exc import OperationalError
 
@@ -123,10 +123,6 @@ class _Named:
 
     def name(self) -> tuple[str, str]:
         return "odradek", "t"
-
-
-def test_every_kind_of_answer_is_an_answer_of_one_of_two_fates() -> None:
-    assert {applied for applied, _ in ANSWERS.values()} == {True, False}
 
 
 class Away:

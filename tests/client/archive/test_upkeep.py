@@ -18,7 +18,7 @@ from odradek.client.archive.data_files import each_file, files_of
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
-from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog, compact
+from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog
 from pyiceberg import table as table_module
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Operation
@@ -31,13 +31,6 @@ def archived(world: World, catalog: Any, topic: str, commits: int, *, new: bool 
         world.fill(topic, 2, partitions=2, new=new and number == 0)
         assert archiver.round().is_committed
     return archiver
-
-
-def test_a_check_of_a_whole_archive_finds_nothing(world: World, catalog: Any) -> None:
-    archiver = archived(world, catalog, "whole", 3)
-    assert list(check(catalog.load_table(archiver.name))) == []
-    assert compact(catalog.load_table(archiver.name))
-    assert list(check(catalog.load_table(archiver.name))) == []
 
 
 def test_a_check_names_offsets_that_are_there_twice(world: World, catalog: Any) -> None:
