@@ -24,7 +24,6 @@ from ...protocol.messages.leader_and_isr import (
 from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from ...protocol.messages.update_metadata import FULL as FULL_METADATA
 from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from ...storage import checkpoints
 from ...storage.errors import StorageError
 from ..background.tasks import BackgroundTasks
 from ..clock import Clock
@@ -121,7 +120,7 @@ class Replicas:
         self._turn = asyncio.Lock()
         self._timer: TimerHandle | None = None
         self._mark_timer: TimerHandle | None = None
-        self._saving: set[asyncio.Future[None]] = set()
+        self._saving: dict[Path, asyncio.Future[None]] = {}
         door = ControllerDoor(config, view, inter_broker, own)
         self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, door)
         self._leader_throttle = self._throttle(
@@ -170,8 +169,8 @@ class Replicas:
         self._at_stop()
         await self._isr_changes.close()
         await self._fetchers.close()
-        await asyncio.gather(*self._saving, return_exceptions=True)
-        await self._save()
+        await asyncio.gather(*self._saving.values(), return_exceptions=True)
+        await asyncio.gather(*(self._save(path, write) for path, write in self._topics.take_high_watermarks().items()))
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
@@ -542,35 +541,22 @@ class Replicas:
         self._mark_timer = self._timers.after(delay_ms, self._save_now)
 
     def _save_now(self) -> None:
-        if not self._saving:
-            saving = asyncio.ensure_future(self._save())
-            self._saving.add(saving)
-            saving.add_done_callback(self._saving.discard)
+        for path, write in self._topics.take_high_watermarks().items():
+            # A disk that hangs holds up no other's.
+            if path not in self._saving:
+                saving = self._saving[path] = asyncio.ensure_future(self._save(path, write))
+                saving.add_done_callback(lambda _, path=path: self._saving.pop(path))
         self._schedule_save()
 
-    async def _save(self) -> None:
-        """Write the high watermarks of every data directory, in threads."""
-        marks: dict[Path, dict[tuple[str, int], int]] = {}
-        for partition in self._topics.partitions():
-            home = marks.setdefault(partition.log.directory.parent, {})
-            home[partition.topic, partition.index] = partition.high_watermark
-        work = [
-            self._threads.run(Work.CHECKPOINT, path, lambda path=path, each=each: _write(path, each))
-            for path, each in marks.items()
-        ]
-        for result in await asyncio.gather(*work, return_exceptions=True):
-            if isinstance(result, StorageError):
-                _log.error("high watermarks could not be written: %s", result.message)
-            elif isinstance(result, BaseException):
-                raise result
+    async def _save(self, path: Path, write: Callable[[], None]) -> None:
+        try:
+            await self._threads.run(Work.CHECKPOINT, path, write)
+        except StorageError as error:
+            _log.error("high watermarks could not be written: %s", error.message)
 
 
 async def _no_configs(_: Iterable[str]) -> dict[str, dict[str, str]]:
     return {}
-
-
-def _write(path: Path, marks: dict[tuple[str, int], int]) -> None:
-    checkpoints.write_offsets(path / checkpoints.REPLICATION_OFFSET, marks)
 
 
 def _key(replica: Replica) -> tuple[str, bytes, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -50,6 +51,7 @@ class ClusterTopics(Topics):
     ) -> None:
         """`leader_of` returns the broker that leads a partition, None while none is known."""
         super().__init__(config, dirs, metadata, clock, purgatory, flusher, on_offline, disk)
+        self._disk = disk
         self._leader_of = leader_of
         # Topics whose record in the journal is out of date.
         self._changed: set[str] = set()
@@ -64,11 +66,22 @@ class ClusterTopics(Topics):
         for home in self._dirs.online:
             path = home.path / checkpoints.REPLICATION_OFFSET
             try:
-                marks.update(checkpoints.read_offsets(path))
+                marks.update(checkpoints.read_offsets(path, self._disk))
             except StorageError as error:
                 _log.warning("%s: consumers wait until the followers have fetched", error.message)
         self.factory.high_watermarks = marks
         return super().open_all()
+
+    def take_high_watermarks(self) -> dict[Path, Callable[[], None]]:
+        """Note the high watermarks as they are now. Return for each data directory the call that writes its own."""
+        marks: dict[Path, dict[tuple[str, int], int]] = {}
+        for partition in self.partitions():
+            home = marks.setdefault(partition.log.directory.parent, {})
+            home[partition.topic, partition.index] = partition.high_watermark
+        return {
+            path: partial(checkpoints.write_offsets, path / checkpoints.REPLICATION_OFFSET, each, self._disk)
+            for path, each in marks.items()
+        }
 
     def has_room(self, partition: Partition) -> bool:
         """Return whether records can be appended to a partition, as far as its data directory is concerned."""

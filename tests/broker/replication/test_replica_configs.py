@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from odradek.storage.checkpoints import REPLICATION_OFFSET, read_offsets
 from odradek.tests.support.brokers.connections import connections
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.disks.ruled_disk import WAIT_S, HangingDisk
 from odradek.tests.support.waiting import until
 
 
@@ -78,6 +80,27 @@ async def test_high_watermarks_are_written_down(tmp_path: Path) -> None:
             await raw.produce("t", batch_of(b"x", b"y"), timeout_ms=20_000)
         paths = [cluster.brokers[node].config.data_dir / REPLICATION_OFFSET for node in (1, 2)]
         await until(lambda: all(read_offsets(path) == {("t", 0): 2} for path in paths))
+
+
+async def test_a_disk_that_hangs_holds_up_no_high_watermarks_of_another(tmp_path: Path) -> None:
+    disk, folders = HangingDisk(), [tmp_path / "node-1", tmp_path / "other"]
+    cluster = HandCluster(tmp_path, 1, replica_high_watermark_checkpoint_interval_ms=20)
+    cluster.disks[1] = disk
+    cluster.configs[1] = replace(cluster.configs[1], log_dirs=tuple(map(str, folders)))
+    async with cluster:
+        for index in range(2):
+            await cluster.assign("t", index, leader=1)
+        (index,) = (each for each in range(2) if cluster.partition(1, "t", each).log.directory.parent == folders[0])
+        disk.hang(folders[1], kinds={"rename"})
+        await until(lambda: disk.waiting == 1)
+        async with await cluster.connect(1) as raw:
+            await raw.produce("t", batch_of(b"x"), index, timeout_ms=20_000)
+        # Sooner than the disk gives up.
+        try:
+            async with asyncio.timeout(WAIT_S / 2):
+                await until(lambda: read_offsets(folders[0] / REPLICATION_OFFSET) == {("t", index): 1})
+        finally:
+            disk.free()
 
 
 async def test_a_consumer_is_sent_to_the_replica_in_its_rack(tmp_path: Path) -> None:
