@@ -89,7 +89,7 @@ class UnsecuredTokens:
             raise BadToken("an algorithm other than none")
         claims = _json(parts[1])
         subject, now_ms = claims.get(self._principal_claim), self._now_ms()
-        expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
+        expires, issued = seconds(claims, "exp"), seconds(claims, "iat")
         if not isinstance(subject, str) or not subject:
             raise BadToken(f"it has no {self._principal_claim}")
         if expires is None or now_ms - self._skew_ms >= expires * 1000:
@@ -111,11 +111,12 @@ def _json(part: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+def seconds(claims: Mapping[str, Any], name: str) -> float | None:
+    """Return the time of a claim, if the token has it. Raises BadToken."""
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e11:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
         raise BadToken(f"its {name} is no time")
     return value
 

@@ -13,15 +13,14 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPResponse
 from typing import TYPE_CHECKING, Any
-from urllib.error import URLError
 from urllib.parse import unquote, urlparse
 
 from .... import how_to_install
 from ...configs.listener_config import ListenerConfig
 from ..pem import StoreError
-from .oauthbearer import BadToken, Claims
+from .oauthbearer import BadToken, Claims, seconds
 
 if TYPE_CHECKING:
     import jwt
@@ -101,7 +100,7 @@ class SignedTokens:
         scope = claims.get(config.sasl_oauthbearer_scope_claim_name)
         if scope is not None and not isinstance(scope, str | list):
             raise BadToken(f"its {config.sasl_oauthbearer_scope_claim_name} is no text and no list")
-        return Claims(subject, int(claims["exp"]) * 1000)
+        return Claims(subject, int((seconds(claims, "exp") or 0) * 1000))
 
     def _key(self, key_id: str | None) -> jwt.PyJWK:
         with self._lock:
@@ -136,7 +135,7 @@ class SignedTokens:
             keys = self._jwt.PyJWKSet.from_json(_fetch(self._url)).keys
             self._keys = {each.key_id: each for each in keys if each.public_key_use in (None, "sig")}
             self._error = ""
-        except (OSError, URLError, ValueError, HTTPException, self._jwt.PyJWTError, BadToken) as error:
+        except Exception as error:  # noqa: BLE001 - an issuer may send anything, and logins are told what was wrong
             self._error = f"the keys of its issuer cannot be read: {type(error).__name__}: {error}"
         finally:
             self._is_read.set()

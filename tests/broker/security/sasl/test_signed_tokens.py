@@ -39,9 +39,10 @@ class Issuer:
         public = json.loads(ECAlgorithm.to_jwk(self.key.public_key())) | {"kid": key_id}
         self.path.write_text(json.dumps({"keys": [public]}))
 
-    def token(self) -> str:
+    def token(self, lifetime_s: float = 60) -> str:
         now_s = int(time.time())
-        return jwt.encode({"sub": "a", "iat": now_s, "exp": now_s + 60}, self.key, "ES256", {"kid": self.key_id})
+        claims = {"sub": "a", "iat": now_s, "exp": now_s + lifetime_s}
+        return jwt.encode(claims, self.key, "ES256", {"kid": self.key_id})
 
 
 @pytest.fixture
@@ -74,10 +75,18 @@ def test_keys_that_cannot_be_read_are_those_of_before(issuer: Issuer) -> None:
     assert issuer.tokens(issuer.token()).subject == "a"
 
 
-def test_without_any_keys_no_token_is_accepted(issuer: Issuer) -> None:
-    issuer.path.write_text("nonsense")
+@pytest.mark.parametrize("keys", ["nonsense", "[]", '{"keys": [{"kty": "oct", "k": "AA", "kid": []}]}', "[" * 9_999])
+def test_without_any_keys_no_token_is_accepted(issuer: Issuer, keys: str) -> None:
+    issuer.path.write_text(keys)
     with pytest.raises(BadToken, match="cannot be read"):
         issuer.tokens(issuer.token())
+
+
+def test_a_time_that_no_response_can_hold_is_no_time(issuer: Issuer) -> None:
+    year_9999_s = 253_402_300_799
+    assert issuer.tokens(issuer.token(year_9999_s - int(time.time()))).expires_ms // 10_000 == year_9999_s // 10
+    with pytest.raises(BadToken, match="exp is no time"):
+        issuer.tokens(issuer.token(1e30))
 
 
 @pytest.fixture
