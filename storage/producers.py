@@ -291,7 +291,8 @@ class ProducerStates:
 
         The last stable offset cannot pass it: for a leader without the marker the transaction is open again.
         """
-        self.replicated(high_watermark)
+        if self._ended:
+            self.replicated(high_watermark)
         first = next(iter(self._open_transactions.values()), None)
         if self._ended and (first is None or self._ended[0][1] < first):
             return self._ended[0][1]

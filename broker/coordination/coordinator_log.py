@@ -193,8 +193,11 @@ class CoordinatorLog:
         return self._topics.partition(self._name, index)
 
     def _partition(self, index: int) -> Partition:
-        self.ensure_topic()
-        partition = self._find(index)
+        topic = self._topics.get(self._name)
+        partition = topic.partition(index) if topic is not None else None
+        if topic is None:
+            self._create_topic(self._name)
+            partition = self._find(index)
         if partition is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._name} has no partition {index}")
         return partition

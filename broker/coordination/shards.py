@@ -15,7 +15,7 @@ from ..turns import keeper
 from .actor import Actor, Runtime
 from .interfaces import Aside, Clock, StateLog, Timers, at_once
 from .outcome import Loaded
-from .partition_hash import partition_for
+from .partition_hash import java_hash, partition_of_hash
 from .replay import Ended, Replay, Written
 
 ActorT = TypeVar("ActorT", bound=Actor[Any, Any, Any])
@@ -189,7 +189,7 @@ class Shards(Generic[ActorT, RecordT]):
 
     def partition_of(self, key: str) -> int:
         """Return the partition that an id belongs to."""
-        return partition_for(key, self._log.partition_count())
+        return partition_of_hash(java_hash(key), self._log.partition_count())
 
     def check(self, key: str) -> ErrorCode:
         """Return why this broker does not coordinate an id now; NONE if it does."""

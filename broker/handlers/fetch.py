@@ -364,18 +364,15 @@ class _Fetch:
         topic = topics.get(each.topic) if by_name else topics.by_id(each.topic_id)
         if topic is None:
             return self._error_of_unknown_name(each) if by_name else self._error_of_unknown_id(each)
-        if not self._may_read(topic.name):
+        if not (self._context.may(_READ, _TOPIC, topic.name) if self._replica_id < 0 else self._may_follow):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def _may_read(self, topic: str) -> bool:
-        return self._context.may(_READ, _TOPIC, topic) if self._replica_id < 0 else self._may_follow
 
     def _error_of_unknown_name(self, each: FetchedPartition) -> ErrorCode:
         """Return the error for a name that no topic has. A client that may not see it does not learn that."""
         if self._version >= FIRST_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        may = self._may_read(each.topic)
+        may = self._context.may(_READ, _TOPIC, each.topic) if self._replica_id < 0 else self._may_follow
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:

@@ -292,7 +292,7 @@ class Partition(PartitionState):
             log.producers.replicated(self.high_watermark)
         self._purgatory.wake(self)
         flush_delay_ms = log.flush_delay_ms(now_ms)
-        must_flush = flush_delay_ms == 0 and self.must_flush
+        must_flush = flush_delay_ms == 0 and end_offset - log.recovery_point >= log.config.flush_messages
         if flush_delay_ms is not None:
             self._schedule_flush(self, flush_delay_ms)
         return Appended(base_offset, log_append_time_ms, log.log_start_offset, must_flush)
