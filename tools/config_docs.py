@@ -27,8 +27,7 @@ and value.
 
 Set them with `odradek serve --set NAME=VALUE`, or in a `server.properties` file given with `--config`. Configs that
 change at once can also be set while the broker runs, for one broker or for all (`odradek config set`, Kafka's tools).
-The data directory keeps these values, and they take precedence over those of the start. `authorizer.class.name` is an
-error: there is no authorizer yet, and a broker that should refuse clients must not start open.
+The data directory keeps these values, and they take precedence over those of the start.
 """
 TOPICS = """
 ## Topic configs

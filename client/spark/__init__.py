@@ -1,6 +1,7 @@
 """The PySpark data source `odradek`, for any Kafka.
 
     source   what Spark calls               options, option_texts, columns   the options and schema of users, checked
+    stream   driver: the batches of a stream, and their limits
     plan     driver: options -> ranges      rows                        task: a range -> Arrow batches, typed
     sink     task: rows -> records          ../arrow                    reads topics; no Spark in it
     table_sink   rows -> tables of Iceberg, the format `odradek-archive`
