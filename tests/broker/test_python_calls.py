@@ -85,7 +85,7 @@ def _lives(address: str, rounds: range) -> None:
 def test_a_life_in_a_group_calls_few_functions(config: BrokerConfig) -> None:
     """Seven requests, of which four write a record: find, join, sync, heartbeat, commit, fetch, leave."""
     calls = count_client(config, _lives, 50)
-    assert calls.per_request <= 672, calls.table()
+    assert calls.per_request <= 674, calls.table()
 
 
 async def _parting(raw: Raw) -> tuple[Callable[[int], bytes], bytes]:
