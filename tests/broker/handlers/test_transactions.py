@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.broker.coordination.interfaces import Question
 from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -21,6 +22,7 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+from odradek.protocol.topic_partition import TopicPartition
 from odradek.tests.support.clients.raw import Raw
 
 Codes = dict[tuple[str, int], int]
@@ -195,13 +197,17 @@ async def test_a_batch_is_verified_if_its_partition_was_added_or_is_added_with_i
     await raw.create_topic("t", 2)
     who = await init(raw)
     await add(raw, who, 0)
-    verify = broker.services.transactions.verify
-    assert verify("x", who.producer_id, 0, "t", 0, implicit=False) is ErrorCode.NONE
-    assert verify("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.TRANSACTION_ABORTABLE
-    assert verify("x", who.producer_id, 0, "t", 1, implicit=True) is ErrorCode.NONE
-    assert verify("x", who.producer_id, 0, "t", 1, implicit=False) is ErrorCode.NONE
-    assert verify("x", who.producer_id, 1, "t", 0, implicit=True) is ErrorCode.PRODUCER_FENCED
-    assert verify("y", who.producer_id, 0, "t", 0, implicit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    def verified(transactional_id: str, epoch: int, partition: int, implicit: bool) -> object:
+        asked = Question(transactional_id, who.producer_id, epoch, TopicPartition("t", partition), implicit)
+        return broker.services.transactions.verify(asked)
+
+    assert verified("x", 0, 0, implicit=False) is ErrorCode.NONE
+    assert verified("x", 0, 1, implicit=False) is ErrorCode.TRANSACTION_ABORTABLE
+    assert verified("x", 0, 1, implicit=True) is ErrorCode.NONE
+    assert verified("x", 0, 1, implicit=False) is ErrorCode.NONE
+    assert verified("x", 1, 0, implicit=True) is ErrorCode.PRODUCER_FENCED
+    assert verified("y", 0, 0, implicit=True) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 async def test_transactions_of_version_2_are_offered(raw: Raw) -> None:
