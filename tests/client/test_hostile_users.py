@@ -19,6 +19,7 @@ from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer
+from odradek.tests.support.waiting import until
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
@@ -57,8 +58,8 @@ async def test_a_client_that_two_tasks_start_is_one_client(make: Callable[[FakeC
         client = make(cluster)
         await asyncio.gather(client.start(), client.start(), client.start())
         await client.stop()
-        while any(node.writers for node in cluster.nodes.values()):
-            await asyncio.sleep(0.001)  # until the broker has seen the last connection end
+        # until the broker has seen the last connection end
+        await until(lambda: not any(node.writers for node in cluster.nodes.values()))
         assert asyncio.all_tasks() == before
 
 
@@ -164,19 +165,18 @@ async def test_a_listener_may_stop_the_consumer() -> None:
     assert asyncio.all_tasks() <= before
 
 
-async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        producer = Producer(cluster.address)
-        await producer.start()
-        for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
-            task.cancel()
-        with pytest.raises(ClientStopped):
-            while True:
-                await producer.send_and_wait("t", b"lost")
-        await producer.stop()
-        async with producer:
-            await producer.send_and_wait("t", b"x")
-        assert cluster.values("t")[-1] == b"x"
+async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again(cluster: FakeCluster) -> None:
+    producer = Producer(cluster.address)
+    await producer.start()
+    for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
+        task.cancel()
+    with pytest.raises(ClientStopped):
+        while True:
+            await producer.send_and_wait("t", b"lost")
+    await producer.stop()
+    async with producer:
+        await producer.send_and_wait("t", b"x")
+    assert cluster.values("t")[-1] == b"x"
 
 
 async def test_batches_tell_why_they_end_also_after_a_second_start() -> None:
@@ -237,19 +237,18 @@ async def test_a_token_provider_that_awaits_something_cancelled_gives_no_token()
 
 @pytest.mark.parametrize("serializer", [None, "str"], ids=["plain", "with a serializer"])
 async def test_records_that_raise_in_the_middle_of_send_many_leave_no_warning(
-    serializer: str | None, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, serializer: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     def records() -> Iterator[tuple[None, Any]]:
         yield None, b"a" if serializer is None else "a"
         raise ValueError("mine")
 
-    async with FakeCluster({"t": 1}) as cluster:
-        async with Producer(cluster.address, value_serializer=serializer, linger_ms=0, **QUICK) as producer:
-            cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
-            with pytest.raises(ValueError, match="mine"):
-                await producer.send_many("t", records())
-            await producer.flush()
-            gc.collect()
-            await producer.send_values("t", [b"b"])
-        assert cluster.values("t") == [b"b"]
+    async with Producer(cluster.address, value_serializer=serializer, linger_ms=0, **QUICK) as producer:
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
+        with pytest.raises(ValueError, match="mine"):
+            await producer.send_many("t", records())
+        await producer.flush()
+        gc.collect()
+        await producer.send_values("t", [b"b"])
+    assert cluster.values("t") == [b"b"]
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

@@ -16,12 +16,11 @@ from odradek.tests.support.clients.stopping import LIMIT_MS, in_time
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import keep_silent
+from odradek.tests.support.waiting import until
 
 
 async def asked(cluster: FakeCluster, key: ApiKey) -> None:
-    async with asyncio.timeout(10):
-        while not cluster.calls(key):
-            await asyncio.sleep(0.001)
+    await until(lambda: bool(cluster.calls(key)))
 
 
 async def member_that_has_records(cluster: FakeCluster, **more: Any) -> Consumer:
@@ -42,95 +41,87 @@ JOIN_POINTS = [ApiKey.FIND_COORDINATOR, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.
     ("protocol", "key"),
     [("classic", key) for key in CLASSIC_JOIN_POINTS] + [("consumer", key) for key in JOIN_POINTS],
 )
-async def test_a_consumer_that_joins_stops_in_time(protocol: str, key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(key, keep_silent)
-        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol=protocol)
-        await consumer.start()
-        await asked(cluster, key)
-        cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
-        cluster.on(ApiKey.CONSUMER_GROUP_HEARTBEAT, *[keep_silent] * 10)
-        await in_time(consumer.stop)
+async def test_a_consumer_that_joins_stops_in_time(cluster: FakeCluster, protocol: str, key: ApiKey) -> None:
+    cluster.on(key, keep_silent)
+    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol=protocol)
+    await consumer.start()
+    await asked(cluster, key)
+    cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
+    cluster.on(ApiKey.CONSUMER_GROUP_HEARTBEAT, *[keep_silent] * 10)
+    await in_time(consumer.stop)
 
 
 @pytest.mark.parametrize("key", [ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP], ids=lambda key: key.name)
-async def test_a_member_stops_in_time(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = await member_that_has_records(cluster)
-        cluster.on(key, *[keep_silent] * 10)
-        await in_time(consumer.stop)
-        assert cluster.calls(key)
+async def test_a_member_stops_in_time(cluster: FakeCluster, key: ApiKey) -> None:
+    consumer = await member_that_has_records(cluster)
+    cluster.on(key, *[keep_silent] * 10)
+    await in_time(consumer.stop)
+    assert cluster.calls(key)
 
 
 GROUP_APIS = (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR)
 
 
 @pytest.mark.parametrize("call", ["commit", "commit of offsets", "unsubscribe"])
-async def test_a_call_of_a_member_ends_in_time_at_a_silent_coordinator(call: str) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = await member_that_has_records(cluster, default_api_timeout_ms=LIMIT_MS)
-        for key in GROUP_APIS:
-            cluster.on(key, *[keep_silent] * 20)
+async def test_a_call_of_a_member_ends_in_time_at_a_silent_coordinator(cluster: FakeCluster, call: str) -> None:
+    consumer = await member_that_has_records(cluster, default_api_timeout_ms=LIMIT_MS)
+    for key in GROUP_APIS:
+        cluster.on(key, *[keep_silent] * 20)
 
-        async def called(timeout_ms: float) -> None:
-            with suppress(RequestTimedOut):
-                if call == "unsubscribe":
-                    await consumer.unsubscribe()
-                else:
-                    await consumer.commit({TopicPartition("t", 0): 3} if call == "commit of offsets" else None)
+    async def called(timeout_ms: float) -> None:
+        with suppress(RequestTimedOut):
+            if call == "unsubscribe":
+                await consumer.unsubscribe()
+            else:
+                await consumer.commit({TopicPartition("t", 0): 3} if call == "commit of offsets" else None)
 
-        await in_time(called)
-        await consumer.stop(timeout_ms=LIMIT_MS)
+    await in_time(called)
+    await consumer.stop(timeout_ms=LIMIT_MS)
 
 
-async def test_a_leave_does_not_wait_behind_a_join() -> None:
+async def test_a_leave_does_not_wait_behind_a_join(cluster: FakeCluster) -> None:
     never = asyncio.Event()
 
     async def wait_for_other_members(_: object) -> None:
         await never.wait()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.SYNC_GROUP, wait_for_other_members)
-        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol="classic")
-        await consumer.start()
-        await asked(cluster, ApiKey.SYNC_GROUP)
-        await asyncio.wait_for(consumer.stop(), 5)
-        assert cluster.group.left == ["member-1"]
+    cluster.on(ApiKey.SYNC_GROUP, wait_for_other_members)
+    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol="classic")
+    await consumer.start()
+    await asked(cluster, ApiKey.SYNC_GROUP)
+    await asyncio.wait_for(consumer.stop(), 5)
+    assert cluster.group.left == ["member-1"]
 
 
 async def asked_again(cluster: FakeCluster, key: ApiKey, calls: int) -> None:
-    async with asyncio.timeout(10):
-        while len(cluster.calls(key)) == calls:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(cluster.calls(key)) != calls)
 
 
 SEND_POINTS = [ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE]
 
 
 @pytest.mark.parametrize("key", SEND_POINTS, ids=lambda key: key.name)
-async def test_a_producer_that_sends_stops_in_time_and_its_callers_learn_why(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        producer = Producer(cluster.address)
-        await producer.start()
-        calls = len(cluster.calls(key))
-        cluster.on(key, *[keep_silent] * 10)
-        sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
-        await asked_again(cluster, key, calls)
-        await in_time(producer.stop)
-        with pytest.raises(ClientStopped):
-            await sending
+async def test_a_producer_that_sends_stops_in_time_and_its_callers_learn_why(cluster: FakeCluster, key: ApiKey) -> None:
+    producer = Producer(cluster.address)
+    await producer.start()
+    calls = len(cluster.calls(key))
+    cluster.on(key, *[keep_silent] * 10)
+    sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
+    await asked_again(cluster, key, calls)
+    await in_time(producer.stop)
+    with pytest.raises(ClientStopped):
+        await sending
 
 
 @pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID], ids=lambda key: key.name)
-async def test_a_transactional_producer_stops_in_time_while_it_starts(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(key, *[keep_silent] * 10)
-        producer = Producer(cluster.address, transactional_id="x")
-        starting = asyncio.create_task(producer.start())
-        await asked(cluster, key)
-        await in_time(producer.stop)
-        with pytest.raises(ClientStopped):
-            await starting
+async def test_a_transactional_producer_stops_in_time_while_it_starts(cluster: FakeCluster, key: ApiKey) -> None:
+    cluster.on(key, *[keep_silent] * 10)
+    producer = Producer(cluster.address, transactional_id="x")
+    starting = asyncio.create_task(producer.start())
+    await asked(cluster, key)
+    await in_time(producer.stop)
+    with pytest.raises(ClientStopped):
+        await starting
 
 
 @pytest.mark.parametrize("call", ["partitions_for", "end_offsets", "committed", "position"])
@@ -185,25 +176,21 @@ async def test_a_consumer_behind_a_half_open_socket_stops_in_time() -> None:
 
 
 @pytest.mark.parametrize("key", [ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA], ids=lambda key: key.name)
-async def test_a_consumer_that_waits_for_a_leader_stops_in_time(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = Consumer("t", bootstrap_servers=cluster.address, metadata_max_age_ms=5)
-        await consumer.start()
-        cluster.on(key, *[keep_silent] * 10)
-        calls = len(cluster.calls(key))
-        async with asyncio.timeout(10):
-            while len(cluster.calls(key)) == calls:
-                await asyncio.sleep(0.001)
-        await in_time(consumer.stop)
+async def test_a_consumer_that_waits_for_a_leader_stops_in_time(cluster: FakeCluster, key: ApiKey) -> None:
+    consumer = Consumer("t", bootstrap_servers=cluster.address, metadata_max_age_ms=5)
+    await consumer.start()
+    cluster.on(key, *[keep_silent] * 10)
+    calls = len(cluster.calls(key))
+    await until(lambda: len(cluster.calls(key)) != calls)
+    await in_time(consumer.stop)
 
 
-async def test_a_consumer_in_a_check_of_its_position_stops_in_time() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = await member_that_has_records(cluster)
-        cluster.on(ApiKey.OFFSET_FOR_LEADER_EPOCH, keep_silent)
-        cluster.log("t").truncate(5)
-        await asked(cluster, ApiKey.OFFSET_FOR_LEADER_EPOCH)
-        await in_time(consumer.stop)
+async def test_a_consumer_in_a_check_of_its_position_stops_in_time(cluster: FakeCluster) -> None:
+    consumer = await member_that_has_records(cluster)
+    cluster.on(ApiKey.OFFSET_FOR_LEADER_EPOCH, keep_silent)
+    cluster.log("t").truncate(5)
+    await asked(cluster, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    await in_time(consumer.stop)
 
 
 async def test_a_consumer_that_connects_to_a_silent_port_stops_in_time() -> None:
@@ -220,7 +207,7 @@ async def test_a_consumer_that_connects_to_a_silent_port_stops_in_time() -> None
 
 
 @pytest.mark.parametrize("method", ["on_partitions_assigned", "on_partitions_revoked"])
-async def test_a_consumer_whose_listener_does_not_end_stops_in_time(method: str) -> None:
+async def test_a_consumer_whose_listener_does_not_end_stops_in_time(cluster: FakeCluster, method: str) -> None:
     """It swallows its cancellation, too."""
     called, released = asyncio.Event(), asyncio.Event()
 
@@ -240,14 +227,13 @@ async def test_a_consumer_whose_listener_does_not_end_stops_in_time(method: str)
                 with suppress(asyncio.CancelledError):
                     await released.wait()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        options: dict[str, Any] = {"group_id": "g", "heartbeat_interval_ms": 5}
-        consumer = Consumer(bootstrap_servers=cluster.address, **options)
-        consumer.subscribe("t", listener=Stuck())
-        await consumer.start()
-        async with asyncio.timeout(10):
-            while not (called.is_set() or (consumer.assignment() and method == "on_partitions_revoked")):
-                await consumer.getmany(timeout_ms=5)
-        await in_time(consumer.stop)
-        released.set()
-        await asyncio.sleep(0)
+    options: dict[str, Any] = {"group_id": "g", "heartbeat_interval_ms": 5}
+    consumer = Consumer(bootstrap_servers=cluster.address, **options)
+    consumer.subscribe("t", listener=Stuck())
+    await consumer.start()
+    async with asyncio.timeout(10):
+        while not (called.is_set() or (consumer.assignment() and method == "on_partitions_revoked")):
+            await consumer.getmany(timeout_ms=5)
+    await in_time(consumer.stop)
+    released.set()
+    await asyncio.sleep(0)

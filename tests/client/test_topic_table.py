@@ -109,25 +109,24 @@ def test_columns_that_there_are_not_are_rejected() -> None:
         ArrowColumns(["key", "colour"], T0)
 
 
-async def test_batches_come_by_column_and_are_decoded_on_demand() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster)
-        consumer = Consumer("t", bootstrap_servers=cluster.address, auto_offset_reset="earliest")
-        await consumer.start()
-        found: list[RecordColumns] = []
-        async with asyncio.timeout(20):
-            async for columns in consumer.batches():
-                found.append(columns)
-                if sum(map(len, found)) == 50:
-                    asyncio.get_running_loop().create_task(consumer.stop())
-        assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
-        assert [offset for each in found for offset in each.offsets] == list(range(50))
-        assert [key for each in found for key in each.keys] == [record.key for record in RECORDS]
-        assert [time for each in found for time in each.timestamps_ms] == [each.timestamp_ms for each in RECORDS]
-        assert [headers for each in found for headers in each.headers] == [record.headers for record in RECORDS]
-        assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
-        table = found[0].to_arrow(["offset", "value"])
-        assert table["value"].to_pylist() == found[0].values
+async def test_batches_come_by_column_and_are_decoded_on_demand(cluster: FakeCluster) -> None:
+    write(cluster)
+    consumer = Consumer("t", bootstrap_servers=cluster.address, auto_offset_reset="earliest")
+    await consumer.start()
+    found: list[RecordColumns] = []
+    async with asyncio.timeout(20):
+        async for columns in consumer.batches():
+            found.append(columns)
+            if sum(map(len, found)) == 50:
+                asyncio.get_running_loop().create_task(consumer.stop())
+    assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
+    assert [offset for each in found for offset in each.offsets] == list(range(50))
+    assert [key for each in found for key in each.keys] == [record.key for record in RECORDS]
+    assert [time for each in found for time in each.timestamps_ms] == [each.timestamp_ms for each in RECORDS]
+    assert [headers for each in found for headers in each.headers] == [record.headers for record in RECORDS]
+    assert [value for each in found for value in each.values] == [record.value for record in RECORDS]
+    table = found[0].to_arrow(["offset", "value"])
+    assert table["value"].to_pylist() == found[0].values
     with pytest.raises(ClientStopped):
         async for _ in Consumer("t").batches():
             pass

@@ -129,15 +129,14 @@ READS: list[Case] = [
 
 
 @pytest.mark.parametrize("case", READS, ids=ids)
-async def test_a_consumer_refuses_wrong_values_and_goes_on(case: Case) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 5)
-        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-        async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
-            assert await consumer.getone()
-            assert case[2] in await said_by(lambda: case[1](consumer))
-            assert await consumer.getone()
-            assert (await consumer.committed(T0))[T0] is None
+async def test_a_consumer_refuses_wrong_values_and_goes_on(cluster: FakeCluster, case: Case) -> None:
+    write(cluster.log("t"), 5)
+    options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
+        assert await consumer.getone()
+        assert case[2] in await said_by(lambda: case[1](consumer))
+        assert await consumer.getone()
+        assert (await consumer.committed(T0))[T0] is None
 
 
 async def test_assign_takes_partitions_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
+from odradek.tests.support import waiting
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer, keep_silent
@@ -80,23 +80,20 @@ async def test_a_fenced_member_gives_up_its_partitions_without_committing(protoc
                 pass
             generation, member = cluster.group.generation, cluster.group.member_id
             cluster.on(protocol.beat, answer(protocol.response(error_code=code)))
-            async with asyncio.timeout(10):
-                while consumer.assignment():
-                    await asyncio.sleep(0.001)
+            await waiting.until(lambda: not consumer.assignment())
             offsets = await until(consumer, lambda: cluster.group.generation > generation)
             assert await read_on(consumer, offsets, 10) == list(range(10)), "all again: nothing was committed"
             assert (cluster.group.member_id == member) is (protocol is CONSUMER)
 
 
 @both
-async def test_a_heartbeat_that_is_never_answered_is_sent_again(protocol: Protocol) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with protocol.member_of(cluster, request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            generation = cluster.group.generation
-            cluster.on(protocol.beat, keep_silent)
-            await protocol.beats_go_on(cluster, consumer, 3)
-            assert (cluster.group.generation, consumer.assignment()) == (generation, {T0})
+async def test_a_heartbeat_that_is_never_answered_is_sent_again(cluster: FakeCluster, protocol: Protocol) -> None:
+    async with protocol.member_of(cluster, request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        generation = cluster.group.generation
+        cluster.on(protocol.beat, keep_silent)
+        await protocol.beats_go_on(cluster, consumer, 3)
+        assert (cluster.group.generation, consumer.assignment()) == (generation, {T0})
 
 
 @both

@@ -23,6 +23,7 @@ from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchRespons
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, Step, in_pieces, keep_silent
+from odradek.tests.support.waiting import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -142,26 +143,24 @@ async def test_all_partitions_have_their_turn() -> None:
         assert min(sum(record.partition == p for record in records) for p in (0, 1)) > 50
 
 
-async def test_what_is_fetched_ahead_is_bounded() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(5000), 10)
-        size = len(cluster.log("t").batches[0])
-        async with consumer_for(cluster, "t", max_partition_fetch_bytes=4 * size) as consumer:
-            await read(consumer, 1, max_records=1)
-            await consumer.getmany(timeout_ms=50, max_records=1)
-            fetched = len(cluster.calls(ApiKey.FETCH))
-            assert fetched <= 3, "the user has taken two records: two pieces ahead are enough"
-            assert len(await read(consumer, 4998)) == 4998
+async def test_what_is_fetched_ahead_is_bounded(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), range(5000), 10)
+    size = len(cluster.log("t").batches[0])
+    async with consumer_for(cluster, "t", max_partition_fetch_bytes=4 * size) as consumer:
+        await read(consumer, 1, max_records=1)
+        await consumer.getmany(timeout_ms=50, max_records=1)
+        fetched = len(cluster.calls(ApiKey.FETCH))
+        assert fetched <= 3, "the user has taken two records: two pieces ahead are enough"
+        assert len(await read(consumer, 4998)) == 4998
 
 
-async def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with consumer_for(cluster, "t", auto_offset_reset="latest", metadata_max_age_ms=20) as consumer:
-            assert await consumer.position(T0) == 0
-            log = FakeLog(1)
-            write(log, [1, 2])
-            cluster.topics["t"].append(log)
-            assert numbers(await read(consumer, 2)) == [1, 2]
+async def test_a_partition_that_appears_later_is_read_from_its_beginning(cluster: FakeCluster) -> None:
+    async with consumer_for(cluster, "t", auto_offset_reset="latest", metadata_max_age_ms=20) as consumer:
+        assert await consumer.position(T0) == 0
+        log = FakeLog(1)
+        write(log, [1, 2])
+        cluster.topics["t"].append(log)
+        assert numbers(await read(consumer, 2)) == [1, 2]
 
 
 async def test_a_topic_that_is_out_of_sight_for_a_while_keeps_its_positions() -> None:
@@ -180,13 +179,12 @@ async def test_a_topic_that_is_out_of_sight_for_a_while_keeps_its_positions() ->
 # -- positions ---------------------------------------------------------------------------------------
 
 
-async def test_latest_begins_behind_what_is_there() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(10))
-        async with consumer_for(cluster, "t", auto_offset_reset="latest") as consumer:
-            assert await consumer.position(T0) == 10
-            write(cluster.log("t"), [10])
-            assert numbers(await read(consumer, 1)) == [10]
+async def test_latest_begins_behind_what_is_there(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), range(10))
+    async with consumer_for(cluster, "t", auto_offset_reset="latest") as consumer:
+        assert await consumer.position(T0) == 10
+        write(cluster.log("t"), [10])
+        assert numbers(await read(consumer, 1)) == [10]
 
 
 async def test_a_reset_while_the_connection_to_the_leader_opens_is_followed(caplog: pytest.LogCaptureFixture) -> None:
@@ -252,8 +250,7 @@ async def test_what_paused_partitions_hold_keeps_no_other_from_being_fetched() -
         for number in range(4):
             for _ in range(20):
                 write(cluster.log("t", number), range(100), 10)
-        while sum(state.buffered_bytes for state in consumer._positions) < 4_000:
-            await asyncio.sleep(0.001)
+        await until(lambda: sum(state.buffered_bytes for state in consumer._positions) >= 4_000)
         consumer.pause(*(TopicPartition("t", number) for number in range(4)))
         write(cluster.log("t", 4), range(10))
         assert numbers(await read(consumer, 10)) == list(range(10))
@@ -310,12 +307,11 @@ async def test_answers_come_a_few_bytes_at_a_time() -> None:
             assert [record.offset for record in records if record.partition == number] == list(range(30))
 
 
-async def test_a_broker_that_is_silent_is_asked_again() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(3))
-        cluster.on(ApiKey.FETCH, keep_silent)
-        async with consumer_for(cluster, "t", request_timeout_ms=60, fetch_max_wait_ms=20) as consumer:
-            assert len(await read(consumer, 3)) == 3
+async def test_a_broker_that_is_silent_is_asked_again(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), range(3))
+    cluster.on(ApiKey.FETCH, keep_silent)
+    async with consumer_for(cluster, "t", request_timeout_ms=60, fetch_max_wait_ms=20) as consumer:
+        assert len(await read(consumer, 3)) == 3
 
 
 async def test_a_rejection_is_raised_once_and_the_other_partitions_go_on() -> None:
@@ -351,18 +347,17 @@ async def test_what_the_broker_cannot_read_is_raised_and_can_be_passed() -> None
         assert numbers(await read(consumer, 10)) == list(range(20, 30))
 
 
-async def test_a_damaged_batch_is_raised_after_what_stands_before_it() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        log = cluster.log("t")
-        write(log, range(20), 10)
-        log.batches[1] = log.batches[1][:-1] + b"\xff"
-        async with consumer_for(cluster, "t") as consumer:
-            assert len(await read(consumer, 10)) == 10
-            with pytest.raises(CorruptRecords, match="offset 10"):
-                await read(consumer, 1)
-            consumer.seek(T0, 20)
-            write(log, [20])
-            assert numbers(await read(consumer, 1)) == [20]
+async def test_a_damaged_batch_is_raised_after_what_stands_before_it(cluster: FakeCluster) -> None:
+    log = cluster.log("t")
+    write(log, range(20), 10)
+    log.batches[1] = log.batches[1][:-1] + b"\xff"
+    async with consumer_for(cluster, "t") as consumer:
+        assert len(await read(consumer, 10)) == 10
+        with pytest.raises(CorruptRecords, match="offset 10"):
+            await read(consumer, 1)
+        consumer.seek(T0, 20)
+        write(log, [20])
+        assert numbers(await read(consumer, 1)) == [20]
 
 
 # -- offsets in a group, partitions by hand ----------------------------------------------------------
@@ -386,15 +381,14 @@ async def test_partitions_by_hand_keep_their_offsets_in_a_group() -> None:
 
 
 @pytest.mark.parametrize("newest", [1, 7, 8, 9, 10])
-async def test_committed_offsets_are_read_in_every_form(newest: int) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.versions[ApiKey.OFFSET_FETCH] = (0, newest)
-        cluster.versions[ApiKey.OFFSET_COMMIT] = (0, newest)
-        cluster.group.committed["t", 0] = 3
-        async with consumer_for(cluster, group_id="g") as consumer:
-            assert await consumer.committed(T0, T1) == {T0: OffsetAndMetadata(3), T1: None}
-            await consumer.commit({T0: 8})
-        assert cluster.group.committed["t", 0] == 8
+async def test_committed_offsets_are_read_in_every_form(cluster: FakeCluster, newest: int) -> None:
+    cluster.versions[ApiKey.OFFSET_FETCH] = (0, newest)
+    cluster.versions[ApiKey.OFFSET_COMMIT] = (0, newest)
+    cluster.group.committed["t", 0] = 3
+    async with consumer_for(cluster, group_id="g") as consumer:
+        assert await consumer.committed(T0, T1) == {T0: OffsetAndMetadata(3), T1: None}
+        await consumer.commit({T0: 8})
+    assert cluster.group.committed["t", 0] == 8
 
 
 # -- bounds and rejections -----------------------------------------------------------------------------
@@ -418,24 +412,23 @@ def test_options_that_cannot_be_are_refused_by_name(options: dict[str, Any], nam
         Consumer(**options)
 
 
-async def test_what_makes_no_sense_is_refused() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        stopped = consumer_for(cluster, "t")
-        with pytest.raises(ClientStopped, match=r"start\(\) first"):
-            await stopped.getmany()
-        async with consumer_for(cluster, "t") as consumer:
-            with pytest.raises(GroupRequired):
-                await consumer.commit()
-            with pytest.raises(NotAssigned, match="u-0"):
-                consumer.seek(TopicPartition("u", 0), 0)
-            with pytest.raises(NotAssigned, match=r"unsubscribe\(\) first"):
-                consumer.assign([T0])
-            await consumer.unsubscribe()
+async def test_what_makes_no_sense_is_refused(cluster: FakeCluster) -> None:
+    stopped = consumer_for(cluster, "t")
+    with pytest.raises(ClientStopped, match=r"start\(\) first"):
+        await stopped.getmany()
+    async with consumer_for(cluster, "t") as consumer:
+        with pytest.raises(GroupRequired):
+            await consumer.commit()
+        with pytest.raises(NotAssigned, match="u-0"):
+            consumer.seek(TopicPartition("u", 0), 0)
+        with pytest.raises(NotAssigned, match=r"unsubscribe\(\) first"):
             consumer.assign([T0])
-            with pytest.raises(NotAssigned, match=r"unsubscribe\(\) first"):
-                consumer.subscribe("t")
-            with pytest.raises(InvalidOption):
-                consumer.seek(T0, -5)
+        await consumer.unsubscribe()
+        consumer.assign([T0])
+        with pytest.raises(NotAssigned, match=r"unsubscribe\(\) first"):
+            consumer.subscribe("t")
+        with pytest.raises(InvalidOption):
+            consumer.seek(T0, -5)
 
 
 async def test_another_subscription_replaces_the_first() -> None:
@@ -451,19 +444,18 @@ async def test_another_subscription_replaces_the_first() -> None:
         await consumer.stop()
 
 
-async def test_a_waiting_task_learns_that_the_consumer_is_stopped() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        for wait, ends in (
-            (lambda c: c.getmany(timeout_ms=60_000), ClientStopped),
-            (lambda c: anext(c), StopAsyncIteration),
-        ):
-            consumer = consumer_for(cluster, "t")
-            await consumer.start()
-            waiting = asyncio.ensure_future(wait(consumer))
-            await consumer.position(T0)
-            await consumer.stop()
-            with pytest.raises(ends):
-                await waiting
+async def test_a_waiting_task_learns_that_the_consumer_is_stopped(cluster: FakeCluster) -> None:
+    for wait, ends in (
+        (lambda c: c.getmany(timeout_ms=60_000), ClientStopped),
+        (lambda c: anext(c), StopAsyncIteration),
+    ):
+        consumer = consumer_for(cluster, "t")
+        await consumer.start()
+        waiting = asyncio.ensure_future(wait(consumer))
+        await consumer.position(T0)
+        await consumer.stop()
+        with pytest.raises(ends):
+            await waiting
 
 
 async def test_whole_batches_move_the_position_and_come_in_bounded_answers() -> None:

@@ -19,6 +19,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
+from odradek.tests.support import waiting
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
@@ -63,32 +64,30 @@ AWAY = (
 )
 
 
-async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        rejections = iter(AWAY)
+async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same(cluster: FakeCluster) -> None:
+    rejections = iter(AWAY)
 
-        async def beat(call: Call) -> Any:
-            cluster.on(BEAT, beat)
-            code = next(rejections, None) if call.request.member_epoch < 0 else None
-            return await call.default() if code is None else ConsumerGroupHeartbeatResponse(error_code=code)
-
+    async def beat(call: Call) -> Any:
         cluster.on(BEAT, beat)
-        async with member_of(cluster, "t") as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            member = cluster.group.member_id
-        assert cluster.group.left == [member], "the group would wait for the end of its session"
+        code = next(rejections, None) if call.request.member_epoch < 0 else None
+        return await call.default() if code is None else ConsumerGroupHeartbeatResponse(error_code=code)
 
-
-async def test_a_stop_does_not_wait_for_a_coordinator_that_never_comes() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = member_of(cluster, "t")
-        await consumer.start()
+    cluster.on(BEAT, beat)
+    async with member_of(cluster, "t") as consumer:
         await until(consumer, lambda: bool(consumer.assignment()))
-        cluster.defaults[BEAT] = rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        async with asyncio.timeout(10):
-            await consumer.stop(timeout_ms=300)
-        assert len([each for each in beats(cluster) if each.member_epoch < 0]) > 1
-        assert cluster.group.left == []
+        member = cluster.group.member_id
+    assert cluster.group.left == [member], "the group would wait for the end of its session"
+
+
+async def test_a_stop_does_not_wait_for_a_coordinator_that_never_comes(cluster: FakeCluster) -> None:
+    consumer = member_of(cluster, "t")
+    await consumer.start()
+    await until(consumer, lambda: bool(consumer.assignment()))
+    cluster.defaults[BEAT] = rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    async with asyncio.timeout(10):
+        await consumer.stop(timeout_ms=300)
+    assert len([each for each in beats(cluster) if each.member_epoch < 0]) > 1
+    assert cluster.group.left == []
 
 
 async def test_a_heartbeat_says_only_what_has_changed() -> None:
@@ -149,9 +148,8 @@ async def test_a_partition_goes_when_its_records_are_processed_and_the_others_ar
                 pass
             cluster.group.target = {("t", 1)}
             seen = len(beats(cluster))
-            async with asyncio.timeout(10):  # the user works on: the member holds the partition, and heartbeats
-                while len(beats(cluster)) < seen + 4:
-                    await asyncio.sleep(0.001)
+            # the user works on: the member holds the partition, and heartbeats
+            await waiting.until(lambda: len(beats(cluster)) >= seen + 4)
             assert cluster.group.owned == {("t", 0), ("t", 1)}
             assert cluster.group.committed == {}
             write(cluster.log("t", 1), 3)
@@ -229,16 +227,13 @@ async def test_a_listener_of_a_consumer_that_stops_while_it_takes_partitions_hea
         assert len(cluster.group.left) == 1
 
 
-async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster, "t", max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
-            while not await consumer.getmany(timeout_ms=50, max_records=4):
-                pass
-            async with asyncio.timeout(10):
-                while not cluster.group.left or consumer.assignment():
-                    await asyncio.sleep(0.001)
-            await until(consumer, lambda: bool(consumer.assignment()))
+async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    async with member_of(cluster, "t", max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
+        while not await consumer.getmany(timeout_ms=50, max_records=4):
+            pass
+        await waiting.until(lambda: bool(cluster.group.left) and not consumer.assignment())
+        await until(consumer, lambda: bool(consumer.assignment()))
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
@@ -262,30 +257,27 @@ async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave(pro
         async with member_of(cluster, "t", group_protocol=protocol, enable_auto_commit=False, **options) as consumer:
             while not await consumer.getmany(timeout_ms=50, max_records=4):
                 pass
-            async with asyncio.timeout(10):
-                while len(leaving) < 2:  # the third attempt comes after the pause
-                    await asyncio.sleep(0.001)
+            # the third attempt comes after the pause
+            await waiting.until(lambda: len(leaving) >= 2)
             assert await consumer.getmany(timeout_ms=1) == {}, "others may have these records by now"
             member = cluster.group.member_id
             cluster.defaults[key] = handle
         assert cluster.group.left == [member], "the group would wait for the end of its session"
 
 
-async def test_a_static_member_that_stops_says_that_it_will_be_back() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster, "t", group_instance_id="i1") as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-        last = beats(cluster)[-1]
-        assert (last.member_epoch, last.instance_id) == (-2, "i1")
+async def test_a_static_member_that_stops_says_that_it_will_be_back(cluster: FakeCluster) -> None:
+    async with member_of(cluster, "t", group_instance_id="i1") as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+    last = beats(cluster)[-1]
+    assert (last.member_epoch, last.instance_id) == (-2, "i1")
 
 
-async def test_a_static_member_whose_join_was_not_answered_makes_room_for_itself() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(BEAT, do_and_drop)
-        async with member_of(cluster, "t", group_instance_id="i1") as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            assert [each.member_epoch for each in beats(cluster)][:3] == [0, -2, 0]
-            assert len({each.member_id for each in beats(cluster)}) == 1
+async def test_a_static_member_whose_join_was_not_answered_makes_room_for_itself(cluster: FakeCluster) -> None:
+    cluster.on(BEAT, do_and_drop)
+    async with member_of(cluster, "t", group_instance_id="i1") as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        assert [each.member_epoch for each in beats(cluster)][:3] == [0, -2, 0]
+        assert len({each.member_id for each in beats(cluster)}) == 1
 
 
 # -- Offsets
@@ -317,18 +309,17 @@ async def test_members_name_their_epoch_to_commit_and_to_read_offsets() -> None:
 
 
 @pytest.mark.parametrize("key", [ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH])
-async def test_an_epoch_that_is_out_of_date_is_brought_up_to_date(key: ApiKey) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        cluster.group.committed[("t", 0)] = 7
-        cluster.on(key, stale(key), stale(key))
-        async with member_of(cluster, "t", enable_auto_commit=False) as consumer:
-            while T0 not in consumer.assignment():
-                await consumer.getmany(timeout_ms=5, max_records=1)
-            assert await consumer.position(T0) in (7, 8)
-            await consumer.commit({T0: 9})
-            assert cluster.group.committed[("t", 0)] == 9
-            assert not cluster.steps[key]
+async def test_an_epoch_that_is_out_of_date_is_brought_up_to_date(cluster: FakeCluster, key: ApiKey) -> None:
+    write(cluster.log("t"), 10)
+    cluster.group.committed[("t", 0)] = 7
+    cluster.on(key, stale(key), stale(key))
+    async with member_of(cluster, "t", enable_auto_commit=False) as consumer:
+        while T0 not in consumer.assignment():
+            await consumer.getmany(timeout_ms=5, max_records=1)
+        assert await consumer.position(T0) in (7, 8)
+        await consumer.commit({T0: 9})
+        assert cluster.group.committed[("t", 0)] == 9
+        assert not cluster.steps[key]
 
 
 # -- Patterns and options
@@ -345,14 +336,13 @@ async def test_a_pattern_goes_to_the_broker() -> None:
         assert beats(cluster)[0].subscribed_topic_names == []
 
 
-async def test_a_broker_that_matches_no_patterns_ends_the_membership_with_a_reason() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.versions[BEAT] = (0, 0)
-        consumer = member_of(cluster)
-        consumer.subscribe(pattern="t.*")
-        async with consumer:
-            with pytest.raises(KafkaError, match="matches no patterns"):
-                await consumer.getmany(timeout_ms=5_000)
+async def test_a_broker_that_matches_no_patterns_ends_the_membership_with_a_reason(cluster: FakeCluster) -> None:
+    cluster.versions[BEAT] = (0, 0)
+    consumer = member_of(cluster)
+    consumer.subscribe(pattern="t.*")
+    async with consumer:
+        with pytest.raises(KafkaError, match="matches no patterns"):
+            await consumer.getmany(timeout_ms=5_000)
 
 
 @pytest.mark.parametrize(
@@ -423,35 +413,31 @@ async def test_a_topic_that_is_denied_after_the_join_is_told_and_the_member_goes
         assert [request.member_epoch for request in beats(cluster)].count(0) == 1, "it has joined once"
 
 
-async def test_a_topic_that_is_denied_while_a_listener_works_does_not_assign_twice() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        assigned: list[TopicPartition] = []
+async def test_a_topic_that_is_denied_while_a_listener_works_does_not_assign_twice(cluster: FakeCluster) -> None:
+    assigned: list[TopicPartition] = []
 
-        class Listener:
-            async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None: ...
+    class Listener:
+        async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None: ...
 
-            async def on_partitions_assigned(self, new: list[TopicPartition]) -> None:
-                assigned.extend(new)
-                cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                async with asyncio.timeout(10):
-                    while cluster.steps[BEAT]:
-                        await asyncio.sleep(0.001)
+        async def on_partitions_assigned(self, new: list[TopicPartition]) -> None:
+            assigned.extend(new)
+            cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            await waiting.until(lambda: not cluster.steps[BEAT])
 
-        consumer = member_of(cluster)
-        consumer.subscribe("t", listener=Listener())
-        async with consumer:
-            assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            await until(consumer, lambda: consumer.assignment() == {T0})
-            await further_beats(cluster, consumer)
-        assert assigned == [T0]
+    consumer = member_of(cluster)
+    consumer.subscribe("t", listener=Listener())
+    async with consumer:
+        assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        await until(consumer, lambda: consumer.assignment() == {T0})
+        await further_beats(cluster, consumer)
+    assert assigned == [T0]
 
 
-async def test_a_member_whose_topic_is_denied_at_the_join_joins_once_it_may() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        async with member_of(cluster, "t") as consumer:
-            assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            await until(consumer, lambda: consumer.assignment() == {T0})
+async def test_a_member_whose_topic_is_denied_at_the_join_joins_once_it_may(cluster: FakeCluster) -> None:
+    cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    async with member_of(cluster, "t") as consumer:
+        assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        await until(consumer, lambda: consumer.assignment() == {T0})
 
 
 async def test_with_auto_a_member_goes_on_by_the_classic_protocol_when_its_coordinator_is_rolled_back() -> None:
@@ -473,11 +459,10 @@ async def test_a_member_that_asks_for_an_assignor_of_the_broker_joins_by_no_prot
             assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic_one() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        del cluster.versions[BEAT]
-        async with member_of(cluster, "t", group_protocol="auto") as consumer:
-            await until(consumer, lambda: consumer.assignment() == {T0})
+async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic_one(cluster: FakeCluster) -> None:
+    del cluster.versions[BEAT]
+    async with member_of(cluster, "t", group_protocol="auto") as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
 
 
 @pytest.mark.parametrize(
@@ -490,9 +475,8 @@ async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic
     ],
 )
 async def test_the_default_is_the_consumer_protocol_unless_an_option_asks_for_the_classic_one(
-    options: dict[str, Any], first: ApiKey
+    cluster: FakeCluster, options: dict[str, Any], first: ApiKey
 ) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **options) as consumer:
-            await until(consumer, lambda: consumer.assignment() == {T0})
-        assert [bool(cluster.calls(key)) for key in (BEAT, ApiKey.JOIN_GROUP)] == [first is BEAT, first is not BEAT]
+    async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **options) as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
+    assert [bool(cluster.calls(key)) for key in (BEAT, ApiKey.JOIN_GROUP)] == [first is BEAT, first is not BEAT]

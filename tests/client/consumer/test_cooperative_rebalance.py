@@ -17,6 +17,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import Call, answer
+from odradek.tests.support.waiting import until
 
 T0 = TopicPartition("t", 0)
 COOPERATIVE: dict[str, Any] = {
@@ -141,7 +142,7 @@ async def test_partitions_that_stay_go_on_while_the_group_rebalances(address: st
     assert len(set(read)) == 40
 
 
-async def test_a_commit_beside_a_rebalance_is_made_in_the_next_generation() -> None:
+async def test_a_commit_beside_a_rebalance_is_made_in_the_next_generation(cluster: FakeCluster) -> None:
     """The coordinator takes no commit between JoinGroup and SyncGroup, and none of the old generation after it."""
     synced = asyncio.Event()
 
@@ -149,31 +150,28 @@ async def test_a_commit_beside_a_rebalance_is_made_in_the_next_generation() -> N
         await synced.wait()
         return await call.default()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
-        options = COOPERATIVE | {"enable_auto_commit": False, "retry_backoff_ms": 1, "heartbeat_interval_ms": 5}
-        async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
-            async with asyncio.timeout(10):
-                while not await consumer.getmany(timeout_ms=50):
-                    pass
-                cluster.on(ApiKey.SYNC_GROUP, hold)
-                cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
-                while len(cluster.calls(ApiKey.SYNC_GROUP)) < 2:
-                    await asyncio.sleep(0.001)
-                commit = asyncio.ensure_future(consumer.commit())
-                while len(cluster.calls(ApiKey.OFFSET_COMMIT)) < 2:
-                    assert not commit.done(), commit.exception()
-                    await asyncio.sleep(0.001)
-                synced.set()
-                await commit
-            assert cluster.group.committed == {("t", 0): 5}
-            assert consumer.assignment() == {T0}
+    cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
+    options = COOPERATIVE | {"enable_auto_commit": False, "retry_backoff_ms": 1, "heartbeat_interval_ms": 5}
+    async with Consumer("t", bootstrap_servers=cluster.address, **options) as consumer:
+        async with asyncio.timeout(10):
+            while not await consumer.getmany(timeout_ms=50):
+                pass
+            cluster.on(ApiKey.SYNC_GROUP, hold)
+            cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
+            await until(lambda: len(cluster.calls(ApiKey.SYNC_GROUP)) >= 2)
+            commit = asyncio.ensure_future(consumer.commit())
+            while len(cluster.calls(ApiKey.OFFSET_COMMIT)) < 2:
+                assert not commit.done(), commit.exception()
+                await asyncio.sleep(0.001)
+            synced.set()
+            await commit
+        assert cluster.group.committed == {("t", 0): 5}
+        assert consumer.assignment() == {T0}
 
 
 async def test_a_commit_that_a_rebalance_overtakes_is_made_in_the_next_generation() -> None:
     async def arrive_late(call: Call) -> Any:
-        while cluster.group.generation == 1:
-            await asyncio.sleep(0.001)
+        await until(lambda: cluster.group.generation != 1)
         return await call.default()
 
     async with FakeCluster({"t": 1, "u": 1}) as cluster:
@@ -185,8 +183,7 @@ async def test_a_commit_that_a_rebalance_overtakes_is_made_in_the_next_generatio
                 pass
             cluster.on(ApiKey.OFFSET_COMMIT, arrive_late)
             commit = asyncio.ensure_future(consumer.commit())
-            while not cluster.calls(ApiKey.OFFSET_COMMIT):
-                await asyncio.sleep(0.001)
+            await until(lambda: bool(cluster.calls(ApiKey.OFFSET_COMMIT)))
             consumer.subscribe("t", "u")  # over the other connection, so that the commit arrives in generation 2
             await commit
             assert cluster.group.committed == {("t", 0): 5}

@@ -74,14 +74,13 @@ async def test_every_version_of_fetch_reads_on(newest: int) -> None:
                 assert await read(consumer, 1) == [value]
 
 
-async def test_a_broker_without_room_for_a_session_is_asked_in_full() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.reads.offers_sessions = False
-        async with consumer_for(cluster, "t") as consumer:
-            for value in range(3):
-                write(cluster.log("t"), [value])
-                assert await read(consumer, 1) == [value]
-        assert {call.request.session_epoch for call in cluster.calls(ApiKey.FETCH)} == {0}
+async def test_a_broker_without_room_for_a_session_is_asked_in_full(cluster: FakeCluster) -> None:
+    cluster.reads.offers_sessions = False
+    async with consumer_for(cluster, "t") as consumer:
+        for value in range(3):
+            write(cluster.log("t"), [value])
+            assert await read(consumer, 1) == [value]
+    assert {call.request.session_epoch for call in cluster.calls(ApiKey.FETCH)} == {0}
 
 
 async def test_a_broker_that_forgot_the_session_is_asked_in_full_at_once() -> None:
@@ -152,14 +151,13 @@ def test_an_invalid_reset_is_rejected(text: str) -> None:
 # -- One record
 
 
-async def test_getone_returns_record_after_record_until_the_stop() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(3), 1)
-        consumer = consumer_for(cluster, "t")
-        await consumer.start()
-        assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
-        waiting = asyncio.ensure_future(consumer.getone())
-        await asyncio.sleep(0)
-        await consumer.stop()
-        with pytest.raises(ClientStopped):
-            await waiting
+async def test_getone_returns_record_after_record_until_the_stop(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), range(3), 1)
+    consumer = consumer_for(cluster, "t")
+    await consumer.start()
+    assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
+    waiting = asyncio.ensure_future(consumer.getone())
+    await asyncio.sleep(0)
+    await consumer.stop()
+    with pytest.raises(ClientStopped):
+        await waiting

@@ -364,8 +364,7 @@ async def test_a_commit_of_a_member_that_has_not_joined_says_so_at_once(broker: 
         # It processes this record, and gives its partitions up at its next poll.
         await first.getone()
         async with Consumer("t", **options) as second:
-            while second.explain().state != "JOINING" or not second.explain().member_id:
-                await asyncio.sleep(0.01)
+            await until(lambda: second.explain().state == "JOINING" and bool(second.explain().member_id))
             with pytest.raises(CommitFailed, match="has not joined its group yet; it waits for the other members"):
                 await second.commit({TopicPartition("t", 0): 1})
 

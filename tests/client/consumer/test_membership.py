@@ -14,6 +14,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
+from odradek.tests.support import waiting
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, drop, keep_silent
@@ -62,13 +63,12 @@ class Told:
 
 
 @pytest.mark.parametrize("newest", [0, 3, 4, 5, 9])
-async def test_every_version_of_joining_works(newest: int) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP):
-            cluster.versions[key] = (0, min(newest, cluster.versions[key][1]))
-        async with member_of(cluster) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-        assert cluster.group.left == ["member-1"]
+async def test_every_version_of_joining_works(cluster: FakeCluster, newest: int) -> None:
+    for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP):
+        cluster.versions[key] = (0, min(newest, cluster.versions[key][1]))
+    async with member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+    assert cluster.group.left == ["member-1"]
 
 
 async def heartbeats_go_on(cluster: FakeCluster, consumer: Consumer) -> None:
@@ -122,9 +122,7 @@ async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_commit
             generation = cluster.group.generation
             cluster.on(ApiKey.HEARTBEAT, *[answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))] * 5)
             # The user works on its records: heartbeats go on, and the group waits.
-            async with asyncio.timeout(10):
-                while cluster.steps[ApiKey.HEARTBEAT]:
-                    await asyncio.sleep(0.001)
+            await waiting.until(lambda: not cluster.steps[ApiKey.HEARTBEAT])
             assert (cluster.group.generation, cluster.group.committed) == (generation, {})
             offsets = await until(consumer, lambda: cluster.group.generation > generation)
             assert cluster.group.committed == {("t", 0): 4}
@@ -133,66 +131,58 @@ async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_commit
             assert offsets == [4, 5, 6, 7, 8, 9]
 
 
-async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster, max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
-            while not await consumer.getmany(timeout_ms=50, max_records=4):
-                pass
-            busy = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-            cluster.on(ApiKey.HEARTBEAT, *[busy] * 1000)
-            async with asyncio.timeout(10):
-                while not cluster.group.left or consumer.assignment():
-                    await asyncio.sleep(0.001)
-            cluster.steps[ApiKey.HEARTBEAT].clear()
-            await until(consumer, lambda: bool(consumer.assignment()))
-            # A busy machine may make this user late again.
-            assert cluster.group.left[0] == "member-1"
-            assert cluster.group.member_id not in cluster.group.left
+async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    async with member_of(cluster, max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
+        while not await consumer.getmany(timeout_ms=50, max_records=4):
+            pass
+        busy = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        cluster.on(ApiKey.HEARTBEAT, *[busy] * 1000)
+        await waiting.until(lambda: bool(cluster.group.left) and not consumer.assignment())
+        cluster.steps[ApiKey.HEARTBEAT].clear()
+        await until(consumer, lambda: bool(consumer.assignment()))
+        # A busy machine may make this user late again.
+        assert cluster.group.left[0] == "member-1"
+        assert cluster.group.member_id not in cluster.group.left
 
 
-async def test_a_commit_that_comes_too_late_says_so_and_the_member_joins_again() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster, heartbeat_interval_ms=40_000) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            cluster.group.generation += 1
-            with pytest.raises(CommitFailed, match="did not take the commit"):
-                await consumer.commit({T0: 3})
-            generation = cluster.group.generation
-            await until(consumer, lambda: cluster.group.generation > generation)
+async def test_a_commit_that_comes_too_late_says_so_and_the_member_joins_again(cluster: FakeCluster) -> None:
+    async with member_of(cluster, heartbeat_interval_ms=40_000) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        cluster.group.generation += 1
+        with pytest.raises(CommitFailed, match="did not take the commit"):
+            await consumer.commit({T0: 3})
+        generation = cluster.group.generation
+        await until(consumer, lambda: cluster.group.generation > generation)
 
 
-async def test_after_an_error_of_the_users_its_last_record_is_not_committed() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        with pytest.raises(ZeroDivisionError):
-            async with member_of(cluster) as consumer:
-                async for record in consumer:
-                    if record.offset == 6:
-                        raise ZeroDivisionError
-        assert cluster.group.committed == {("t", 0): 6}
+async def test_after_an_error_of_the_users_its_last_record_is_not_committed(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    with pytest.raises(ZeroDivisionError):
+        async with member_of(cluster) as consumer:
+            async for record in consumer:
+                if record.offset == 6:
+                    raise ZeroDivisionError
+    assert cluster.group.committed == {("t", 0): 6}
 
 
-async def test_auto_commit_takes_only_what_was_processed() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster, auto_commit_interval_ms=5) as consumer:
-            async with asyncio.timeout(10):
-                async for record in consumer:
-                    if record.offset == 3:
-                        break
-                while cluster.group.committed.get(("t", 0)) != 3:
-                    await asyncio.sleep(0.001)
-            assert cluster.group.committed == {("t", 0): 3}
-        assert cluster.group.committed == {("t", 0): 4}
+async def test_auto_commit_takes_only_what_was_processed(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    async with member_of(cluster, auto_commit_interval_ms=5) as consumer:
+        async with asyncio.timeout(10):
+            async for record in consumer:
+                if record.offset == 3:
+                    break
+            await waiting.until(lambda: cluster.group.committed.get(("t", 0)) == 3)
+        assert cluster.group.committed == {("t", 0): 3}
+    assert cluster.group.committed == {("t", 0): 4}
 
 
-async def test_more_partitions_make_the_leader_share_out_anew() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster, metadata_max_age_ms=10) as consumer:
-            await until(consumer, lambda: consumer.assignment() == {T0})
-            cluster.topics["t"].append(FakeLog(1))
-            await until(consumer, lambda: consumer.assignment() == {T0, T1})
+async def test_more_partitions_make_the_leader_share_out_anew(cluster: FakeCluster) -> None:
+    async with member_of(cluster, metadata_max_age_ms=10) as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
+        cluster.topics["t"].append(FakeLog(1))
+        await until(consumer, lambda: consumer.assignment() == {T0, T1})
 
 
 async def test_a_topic_that_is_made_later_is_shared_out_when_it_is_there() -> None:
@@ -212,72 +202,64 @@ async def test_another_subscription_is_told_to_the_group() -> None:
         assert cluster.group.left == ["member-1"]
 
 
-async def test_a_listener_is_told_what_comes_and_goes_and_can_commit() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = member_of(cluster)
-        told = Told(lambda partitions: consumer.commit(dict.fromkeys(partitions, 5)))
-        consumer.subscribe("t", listener=told)
-        async with consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
-            await until(consumer, lambda: len(told.calls) == 3)
-        assert [event for event, _ in told.calls] == ["assigned", "lost", "assigned", "revoked"]
-        assert all(partitions == {T0} for _, partitions in told.calls)
-        assert cluster.group.committed == {("t", 0): 5}
+async def test_a_listener_is_told_what_comes_and_goes_and_can_commit(cluster: FakeCluster) -> None:
+    consumer = member_of(cluster)
+    told = Told(lambda partitions: consumer.commit(dict.fromkeys(partitions, 5)))
+    consumer.subscribe("t", listener=told)
+    async with consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+        await until(consumer, lambda: len(told.calls) == 3)
+    assert [event for event, _ in told.calls] == ["assigned", "lost", "assigned", "revoked"]
+    assert all(partitions == {T0} for _, partitions in told.calls)
+    assert cluster.group.committed == {("t", 0): 5}
 
 
-async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            away = (
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                ErrorCode.NOT_COORDINATOR,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            )
-            cluster.on(ApiKey.LEAVE_GROUP, drop, *(answer(LeaveGroupResponse(error_code=each)) for each in away))
-        assert cluster.group.left == ["member-1"], "the group would wait for the end of its session"
+async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same(cluster: FakeCluster) -> None:
+    async with member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        away = (
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        )
+        cluster.on(ApiKey.LEAVE_GROUP, drop, *(answer(LeaveGroupResponse(error_code=each)) for each in away))
+    assert cluster.group.left == ["member-1"], "the group would wait for the end of its session"
 
 
-async def test_static_members_do_not_leave() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster, group_instance_id="i1") as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-        assert cluster.group.left == []
-        assert cluster.calls(ApiKey.JOIN_GROUP)[-1].request.group_instance_id == "i1"
+async def test_static_members_do_not_leave(cluster: FakeCluster) -> None:
+    async with member_of(cluster, group_instance_id="i1") as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+    assert cluster.group.left == []
+    assert cluster.calls(ApiKey.JOIN_GROUP)[-1].request.group_instance_id == "i1"
 
 
-async def test_leaving_does_not_wait_for_a_coordinator_that_is_gone() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with member_of(cluster) as consumer:
-            await until(consumer, lambda: bool(consumer.assignment()))
-            cluster.on(ApiKey.LEAVE_GROUP, drop)
-        cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
+async def test_leaving_does_not_wait_for_a_coordinator_that_is_gone(cluster: FakeCluster) -> None:
+    async with member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        cluster.on(ApiKey.LEAVE_GROUP, drop)
+    cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
 
 
-async def test_a_group_of_another_kind_ends_the_membership_with_a_reason() -> None:
+async def test_a_group_of_another_kind_ends_the_membership_with_a_reason(cluster: FakeCluster) -> None:
     async def garbage(call: Call) -> JoinGroupResponse:
         response = await call.default()
         if response.members:
             response.members[0].metadata = b"\xff"
         return response
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.JOIN_GROUP, garbage, garbage)
-        async with member_of(cluster) as consumer:
-            with pytest.raises(KafkaError, match="what the members tell each other cannot be read"):
-                await consumer.getmany(timeout_ms=5_000)
+    cluster.on(ApiKey.JOIN_GROUP, garbage, garbage)
+    async with member_of(cluster) as consumer:
+        with pytest.raises(KafkaError, match="what the members tell each other cannot be read"):
+            await consumer.getmany(timeout_ms=5_000)
 
 
-async def test_stopping_in_the_middle_of_a_rebalance_still_commits_what_was_processed() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        async with member_of(cluster) as consumer:
-            while not await consumer.getmany(timeout_ms=50, max_records=4):
-                pass
-            cluster.on(ApiKey.HEARTBEAT, *[answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))] * 3)
-            async with asyncio.timeout(10):
-                while cluster.steps[ApiKey.HEARTBEAT]:
-                    await asyncio.sleep(0.001)
-        assert cluster.group.committed == {("t", 0): 4}
-        assert cluster.group.left == ["member-1"]
+async def test_stopping_in_the_middle_of_a_rebalance_still_commits_what_was_processed(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    async with member_of(cluster) as consumer:
+        while not await consumer.getmany(timeout_ms=50, max_records=4):
+            pass
+        cluster.on(ApiKey.HEARTBEAT, *[answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))] * 3)
+        await waiting.until(lambda: not cluster.steps[ApiKey.HEARTBEAT])
+    assert cluster.group.committed == {("t", 0): 4}
+    assert cluster.group.left == ["member-1"]

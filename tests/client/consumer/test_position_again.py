@@ -29,12 +29,11 @@ async def poll(consumer: Consumer) -> object:
 
 
 @pytest.mark.parametrize("call", [position, poll])
-async def test_the_offset_is_looked_for_again(call: Any) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.group.committed["t", 0] = 3
-        cluster.on(ApiKey.OFFSET_FETCH, refused)
-        async with Consumer(bootstrap_servers=cluster.address, group_id="g") as consumer:
-            consumer.assign([T0])
-            with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
-                await call(consumer)
-            assert await consumer.position(T0) == 3
+async def test_the_offset_is_looked_for_again(cluster: FakeCluster, call: Any) -> None:
+    cluster.group.committed["t", 0] = 3
+    cluster.on(ApiKey.OFFSET_FETCH, refused)
+    async with Consumer(bootstrap_servers=cluster.address, group_id="g") as consumer:
+        consumer.assign([T0])
+        with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+            await call(consumer)
+        assert await consumer.position(T0) == 3

@@ -19,6 +19,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Step, answer, drop
+from odradek.tests.support.waiting import until
 
 from .test_consumer import consumer_for
 
@@ -91,9 +92,7 @@ async def test_what_was_fetched_of_the_old_topic_is_not_returned() -> None:
         cluster.make_again("t")
         write(cluster.log("t"), range(100, 105), 1)
         asked = len(cluster.calls(ApiKey.LIST_OFFSETS))
-        async with asyncio.timeout(10):
-            while len(cluster.calls(ApiKey.LIST_OFFSETS)) == asked:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(cluster.calls(ApiKey.LIST_OFFSETS)) != asked)
         assert await read(consumer, 5) == list(range(100, 105))
 
 
@@ -113,17 +112,16 @@ async def test_without_a_reset_each_poll_says_that_the_topic_was_made_again_unti
         assert await read(consumer, 25) == list(range(100, 125))
 
 
-async def test_a_commit_is_not_made_for_a_topic_that_took_the_name() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = consumer_for(cluster, "t", group_id="g", enable_auto_commit=False)
-        async with consumer:
-            write(cluster.log("t"), range(10), 1)
-            assert len(await read(consumer, 10)) == 10
-            consumer.pause(T0)
-            cluster.make_again("t")
-            with pytest.raises(Exception, match="deleted and made again"):
-                await consumer.commit({T0: 10})
-        assert cluster.group.committed == {}
+async def test_a_commit_is_not_made_for_a_topic_that_took_the_name(cluster: FakeCluster) -> None:
+    consumer = consumer_for(cluster, "t", group_id="g", enable_auto_commit=False)
+    async with consumer:
+        write(cluster.log("t"), range(10), 1)
+        assert len(await read(consumer, 10)) == 10
+        consumer.pause(T0)
+        cluster.make_again("t")
+        with pytest.raises(Exception, match="deleted and made again"):
+            await consumer.commit({T0: 10})
+    assert cluster.group.committed == {}
 
 
 # -- Truncation
@@ -147,9 +145,7 @@ async def test_what_was_fetched_ahead_of_a_truncation_is_fetched_again() -> None
         cluster.log("t").truncate(4)
         write(cluster.log("t"), [100, 101], 1)
         asked = len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH))
-        async with asyncio.timeout(10):
-            while len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH)) == asked:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(cluster.calls(ApiKey.OFFSET_FOR_LEADER_EPOCH)) != asked)
         assert await read(consumer, 4) == [2, 3, 100, 101]
 
 
@@ -169,15 +165,14 @@ async def test_without_a_reset_a_truncation_is_raised_with_its_offsets() -> None
         assert await read(consumer, 10) == list(range(100, 110))
 
 
-async def test_a_committed_offset_is_checked_before_it_is_read_on() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), range(10), 1)
-        async with consumer_for(cluster, "t", group_id="g") as consumer:
-            assert len(await read(consumer, 10)) == 10
-        cluster.log("t").truncate(6)
-        write(cluster.log("t"), range(100, 110), 1)
-        async with consumer_for(cluster, "t", group_id="g") as consumer:
-            assert await read(consumer, 10) == list(range(100, 110))
+async def test_a_committed_offset_is_checked_before_it_is_read_on(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), range(10), 1)
+    async with consumer_for(cluster, "t", group_id="g") as consumer:
+        assert len(await read(consumer, 10)) == 10
+    cluster.log("t").truncate(6)
+    write(cluster.log("t"), range(100, 110), 1)
+    async with consumer_for(cluster, "t", group_id="g") as consumer:
+        assert await read(consumer, 10) == list(range(100, 110))
 
 
 async def test_an_election_without_a_loss_goes_unnoticed() -> None:
@@ -214,12 +209,11 @@ async def test_a_check_that_fails_is_made_again(step: Step) -> None:
         assert await read(consumer, 10) == list(range(100, 110))
 
 
-async def test_a_broker_that_cannot_tell_is_read_on() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        del cluster.versions[ApiKey.OFFSET_FOR_LEADER_EPOCH]
-        async with consumer_for(cluster, "t") as consumer:
-            write(cluster.log("t"), range(10), 1)
-            assert len(await read(consumer, 10)) == 10
-            cluster.log("t").truncate(10)
-            write(cluster.log("t"), range(10, 12), 1)
-            assert await read(consumer, 2) == [10, 11]
+async def test_a_broker_that_cannot_tell_is_read_on(cluster: FakeCluster) -> None:
+    del cluster.versions[ApiKey.OFFSET_FOR_LEADER_EPOCH]
+    async with consumer_for(cluster, "t") as consumer:
+        write(cluster.log("t"), range(10), 1)
+        assert len(await read(consumer, 10)) == 10
+        cluster.log("t").truncate(10)
+        write(cluster.log("t"), range(10, 12), 1)
+        assert await read(consumer, 2) == [10, 11]

@@ -13,6 +13,7 @@ from odradek.tests.client.consumer.test_consumer import consumer_for as quick_co
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import keep_silent
+from odradek.tests.support.waiting import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -77,17 +78,14 @@ async def test_an_explanation_tells_the_lag_and_what_is_waited_for() -> None:
         assert "t-0: position 4" in str(explanation) and "waits for resume()" in str(explanation)
 
 
-async def test_an_explanation_names_what_holds_a_rebalance_up() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.SYNC_GROUP, keep_silent)
-        consumer = consumer_for(cluster, "t")
-        await consumer.start()
-        async with asyncio.timeout(10):
-            while not cluster.calls(ApiKey.SYNC_GROUP):
-                await asyncio.sleep(0.001)
-        assert "the other members" in consumer.explain().rebalance
-        assert "rebalance: " in str(consumer.explain())
-        await consumer.stop(timeout_ms=50)
+async def test_an_explanation_names_what_holds_a_rebalance_up(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.SYNC_GROUP, keep_silent)
+    consumer = consumer_for(cluster, "t")
+    await consumer.start()
+    await until(lambda: bool(cluster.calls(ApiKey.SYNC_GROUP)))
+    assert "the other members" in consumer.explain().rebalance
+    assert "rebalance: " in str(consumer.explain())
+    await consumer.stop(timeout_ms=50)
 
 
 async def test_the_warning_of_a_stall_names_the_users_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -99,8 +97,7 @@ async def test_the_warning_of_a_stall_names_the_users_line(caplog: pytest.LogCap
         write(cluster.log("t"), 3)
         async with consumer_for(cluster, "t", max_poll_interval_ms=20) as consumer:
             user = asyncio.ensure_future(work(consumer))
-            while not cluster.group.left:
-                await asyncio.sleep(0.001)
+            await until(lambda: bool(cluster.group.left))
             user.cancel()
             await asyncio.gather(user, return_exceptions=True)
     assert f"The task that polled is at {__file__}:" in caplog.text

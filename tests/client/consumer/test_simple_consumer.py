@@ -49,17 +49,16 @@ async def test_it_fetches_from_the_broker_that_it_is_told_and_from_nowhere_else(
 
 
 @pytest.mark.parametrize("oldest", [0, 1])
-async def test_offsets_before_a_time_come_newest_first(oldest: int) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.versions[ApiKey.LIST_OFFSETS] = (oldest, 5)
-        write(cluster, 5)
-        async with SimpleConsumer("127.0.0.1", cluster.nodes[1].port) as consumer:
-            assert await consumer.offsets_before("t", 0, LATEST) == [5]
-            assert await consumer.offsets_before("t", 0, EARLIEST) == [0]
-            if oldest:
-                assert await consumer.offsets_before("t", 0, LATEST, 2) == [5, 0]
-                assert await consumer.offsets_before("t", 0, 1003) == [3]
-                assert await consumer.offsets_before("t", 0, 9999) == []
+async def test_offsets_before_a_time_come_newest_first(cluster: FakeCluster, oldest: int) -> None:
+    cluster.versions[ApiKey.LIST_OFFSETS] = (oldest, 5)
+    write(cluster, 5)
+    async with SimpleConsumer("127.0.0.1", cluster.nodes[1].port) as consumer:
+        assert await consumer.offsets_before("t", 0, LATEST) == [5]
+        assert await consumer.offsets_before("t", 0, EARLIEST) == [0]
+        if oldest:
+            assert await consumer.offsets_before("t", 0, LATEST, 2) == [5, 0]
+            assert await consumer.offsets_before("t", 0, 1003) == [3]
+            assert await consumer.offsets_before("t", 0, 9999) == []
 
 
 async def test_it_reads_our_broker(broker: Broker) -> None:
@@ -88,17 +87,16 @@ async def test_offsets_of_a_group_without_members_are_kept_by_its_coordinator(br
             await consumer.fetch_offsets("g", places, storage="disk")
 
 
-async def test_a_broker_that_starts_is_waited_for() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        node = cluster.nodes[1]
-        await node.stop()
-        waiting = asyncio.ensure_future(wait_for_broker(f"127.0.0.1:{node.port}", timeout_ms=20_000))
-        await asyncio.sleep(0.01)
-        await node.start()
-        assert [each.node_id for each in await waiting] == [1]
-        # Long enough for one answer on a busy machine: 60 ms were not.
-        with pytest.raises(NoBrokerReachable, match="1 of 2 brokers"):
-            await wait_for_broker(cluster.address, timeout_ms=1_000, brokers=2)
+async def test_a_broker_that_starts_is_waited_for(cluster: FakeCluster) -> None:
+    node = cluster.nodes[1]
+    await node.stop()
+    waiting = asyncio.ensure_future(wait_for_broker(f"127.0.0.1:{node.port}", timeout_ms=20_000))
+    await asyncio.sleep(0.01)
+    await node.start()
+    assert [each.node_id for each in await waiting] == [1]
+    # Long enough for one answer on a busy machine: 60 ms were not.
+    with pytest.raises(NoBrokerReachable, match="1 of 2 brokers"):
+        await wait_for_broker(cluster.address, timeout_ms=1_000, brokers=2)
 
 
 async def test_a_broker_that_does_not_come_is_an_error_in_time() -> None:

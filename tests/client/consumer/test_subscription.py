@@ -14,6 +14,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
+from odradek.tests.support import waiting
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import answer
@@ -69,8 +70,7 @@ class WaitsForTopic(RebalanceListener):
 
     async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         self._cluster.topics["flights-2"] = [FakeLog(1)]
-        while "flights-2" not in self._consumer.subscription():
-            await asyncio.sleep(0.001)
+        await waiting.until(lambda: "flights-2" in self._consumer.subscription())
 
 
 async def test_a_topic_that_begins_to_match_does_not_bring_a_leaving_member_back() -> None:
@@ -183,20 +183,19 @@ async def test_a_store_keeps_the_offsets_in_the_place_of_the_group(group_id: str
         assert cluster.group.committed == {}
 
 
-async def test_what_a_store_raises_reaches_the_user() -> None:
+async def test_what_a_store_raises_reaches_the_user(cluster: FakeCluster) -> None:
     table = Table({})
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1, 1)
-        async with consumer_for(cluster, offset_store=table, enable_auto_commit=False) as consumer:
-            consumer.assign([T0])
-            await consumer.getone()
-            table.broken = RuntimeError("disk full")
-            with pytest.raises(OffsetStoreFailed, match="disk full"):
-                await consumer.commit()
-        async with consumer_for(cluster, offset_store=table, enable_auto_commit=False) as consumer:
-            consumer.assign([T0])
-            with pytest.raises(OffsetStoreFailed, match="did not give"):
-                await asyncio.wait_for(consumer.getone(), 10)
+    write(cluster.log("t"), 1, 1)
+    async with consumer_for(cluster, offset_store=table, enable_auto_commit=False) as consumer:
+        consumer.assign([T0])
+        await consumer.getone()
+        table.broken = RuntimeError("disk full")
+        with pytest.raises(OffsetStoreFailed, match="disk full"):
+            await consumer.commit()
+    async with consumer_for(cluster, offset_store=table, enable_auto_commit=False) as consumer:
+        consumer.assign([T0])
+        with pytest.raises(OffsetStoreFailed, match="did not give"):
+            await asyncio.wait_for(consumer.getone(), 10)
 
 
 # -- Commits

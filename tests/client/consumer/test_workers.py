@@ -35,6 +35,7 @@ from odradek.protocol.records.record import Record
 from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import answer
+from odradek.tests.support.waiting import until
 
 T0 = TopicPartition("t", 0)
 
@@ -272,31 +273,28 @@ async def test_a_rebalance_waits_for_the_records_that_are_worked_on() -> None:
         await started.wait()
         beats = len(cluster.calls(ApiKey.HEARTBEAT))
         cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
-        while len(cluster.calls(ApiKey.HEARTBEAT)) < beats + 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(cluster.calls(ApiKey.HEARTBEAT)) >= beats + 3)
         assert cluster.group.generation == 1
         release.set()
         await consuming
         assert sorted(handled) == list(range(20)), "nothing twice"
-        while cluster.group.generation < 2:
-            await asyncio.sleep(0.001)
+        await until(lambda: cluster.group.generation >= 2)
         assert cluster.group.committed == {("t", 0): 20}
 
 
-async def test_consume_needs_offsets_to_commit_and_a_consumer_of_its_own() -> None:
+async def test_consume_needs_offsets_to_commit_and_a_consumer_of_its_own(cluster: FakeCluster) -> None:
     async def handler(_: ConsumerRecord) -> None:
         return
 
-    async with FakeCluster({"t": 1}) as cluster:
-        async with consumer_for(cluster, "t", group_id=None) as consumer:
-            with pytest.raises(GroupRequired):
-                await consumer.consume(handler)
-        async with consumer_for(cluster, "t") as consumer:
-            with pytest.raises(InvalidOption):
-                await consumer.consume(handler, concurrency=0)
-            consumer.streams({"t": 1})
-            with pytest.raises(ConcurrentPoll):
-                await consumer.consume(handler)
+    async with consumer_for(cluster, "t", group_id=None) as consumer:
+        with pytest.raises(GroupRequired):
+            await consumer.consume(handler)
+    async with consumer_for(cluster, "t") as consumer:
+        with pytest.raises(InvalidOption):
+            await consumer.consume(handler, concurrency=0)
+        consumer.streams({"t": 1})
+        with pytest.raises(ConcurrentPoll):
+            await consumer.consume(handler)
 
 
 async def test_a_handler_that_hangs_has_its_consumer_leave_the_group() -> None:
@@ -307,8 +305,7 @@ async def test_a_handler_that_hangs_has_its_consumer_leave_the_group() -> None:
         write(cluster, [None] * 3)
         async with consumer_for(cluster, "t", max_poll_interval_ms=20) as consumer:
             consuming = asyncio.ensure_future(consumer.consume(handler))
-            while not cluster.group.left:
-                await asyncio.sleep(0.001)
+            await until(lambda: bool(cluster.group.left))
             consuming.cancel()
             await asyncio.gather(consuming, return_exceptions=True)
 
@@ -394,14 +391,13 @@ async def test_a_commit_beside_streams_has_what_they_were_asked_past() -> None:
             assert cluster.group.committed.get(("t", 0), 0) == number
 
 
-async def test_an_error_is_raised_by_each_stream_once() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with consumer_for(cluster, group_id=None, auto_offset_reset="none") as consumer:
-            for stream in consumer.streams({"t": 2})["t"]:
-                with pytest.raises(Exception, match="no committed offset"):
-                    await asyncio.wait_for(anext(stream), 10)
-            with pytest.raises(InvalidOption):
-                consumer.streams({})
+async def test_an_error_is_raised_by_each_stream_once(cluster: FakeCluster) -> None:
+    async with consumer_for(cluster, group_id=None, auto_offset_reset="none") as consumer:
+        for stream in consumer.streams({"t": 2})["t"]:
+            with pytest.raises(Exception, match="no committed offset"):
+                await asyncio.wait_for(anext(stream), 10)
+        with pytest.raises(InvalidOption):
+            consumer.streams({})
 
 
 # -- Seeks, polls and drains beside the workers

@@ -13,6 +13,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import Bytes, Call, answer, drop, in_pieces, keep_silent
+from odradek.tests.support.waiting import until
 
 
 async def connect(cluster: FakeCluster, **options: float) -> Connection:
@@ -37,13 +38,12 @@ async def test_the_newest_version_of_both_is_spoken() -> None:
 
 
 @pytest.mark.parametrize("newest", [0, 1, 2, 3, 4])
-async def test_a_broker_that_refuses_our_apiversions_is_asked_again_lower(newest: int) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.versions[ApiKey.API_VERSIONS] = (0, newest)
-        connection = await connect(cluster)
-        assert [call.version for call in cluster.calls(ApiKey.API_VERSIONS)] == [newest]
-        await ask(connection)
-        await connection.close()
+async def test_a_broker_that_refuses_our_apiversions_is_asked_again_lower(cluster: FakeCluster, newest: int) -> None:
+    cluster.versions[ApiKey.API_VERSIONS] = (0, newest)
+    connection = await connect(cluster)
+    assert [call.version for call in cluster.calls(ApiKey.API_VERSIONS)] == [newest]
+    await ask(connection)
+    await connection.close()
 
 
 async def test_an_error_to_apiversions_is_raised() -> None:
@@ -72,48 +72,44 @@ async def test_answers_arrive_in_any_pieces(size: int) -> None:
         await connection.close()
 
 
-async def test_a_connection_cut_with_requests_under_way_fails_them_all_and_stays_closed() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.METADATA, drop)
-        connection = await connect(cluster)
-        results = await asyncio.gather(*(ask(connection) for _ in range(3)), return_exceptions=True)
-        assert [type(result) for result in results] == [ConnectionLost] * 3
-        assert all(result.retriable for result in results if isinstance(result, KafkaError))
-        assert connection.closed
-        with pytest.raises(ConnectionLost):
-            await ask(connection)
+async def test_a_connection_cut_with_requests_under_way_fails_them_all_and_stays_closed(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.METADATA, drop)
+    connection = await connect(cluster)
+    results = await asyncio.gather(*(ask(connection) for _ in range(3)), return_exceptions=True)
+    assert [type(result) for result in results] == [ConnectionLost] * 3
+    assert all(result.retriable for result in results if isinstance(result, KafkaError))
+    assert connection.closed
+    with pytest.raises(ConnectionLost):
+        await ask(connection)
 
 
-async def test_an_answer_cut_in_the_middle_is_a_lost_connection() -> None:
+async def test_an_answer_cut_in_the_middle_is_a_lost_connection(cluster: FakeCluster) -> None:
     async def half(call: Call) -> Bytes:
         return Bytes((100).to_bytes(4, "big") + b"half of it")
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.METADATA, half, drop)
-        connection = await connect(cluster)
-        results = await asyncio.gather(ask(connection), ask(connection), return_exceptions=True)
-        assert [type(result) for result in results] == [ConnectionLost] * 2
+    cluster.on(ApiKey.METADATA, half, drop)
+    connection = await connect(cluster)
+    results = await asyncio.gather(ask(connection), ask(connection), return_exceptions=True)
+    assert [type(result) for result in results] == [ConnectionLost] * 2
 
 
-async def test_bytes_that_are_no_answer_close_the_connection_and_say_so() -> None:
+async def test_bytes_that_are_no_answer_close_the_connection_and_say_so(cluster: FakeCluster) -> None:
     async def http(call: Call) -> Bytes:
         return Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.METADATA, http)
-        connection = await connect(cluster)
-        with pytest.raises(BadResponse, match="not a Kafka broker"):
-            await ask(connection)
-        assert connection.closed
+    cluster.on(ApiKey.METADATA, http)
+    connection = await connect(cluster)
+    with pytest.raises(BadResponse, match="not a Kafka broker"):
+        await ask(connection)
+    assert connection.closed
 
 
-async def test_a_late_answer_fails_the_request_and_gives_up_the_connection() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.METADATA, keep_silent)
-        connection = await connect(cluster, request_timeout_ms=30)
-        with pytest.raises(RequestTimedOut, match="did not answer Metadata within 30 ms"):
-            await ask(connection)
-        assert connection.closed
+async def test_a_late_answer_fails_the_request_and_gives_up_the_connection(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.METADATA, keep_silent)
+    connection = await connect(cluster, request_timeout_ms=30)
+    with pytest.raises(RequestTimedOut, match="did not answer Metadata within 30 ms"):
+        await ask(connection)
+    assert connection.closed
 
 
 async def test_an_address_that_is_silent_from_the_start_is_given_up_long_before_a_request() -> None:
@@ -123,15 +119,14 @@ async def test_an_address_that_is_silent_from_the_start_is_given_up_long_before_
             await connect(cluster, connect_timeout_ms=30)
 
 
-async def test_a_request_whose_value_does_not_fit_leaves_the_connection_to_the_others() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        connection = await connect(cluster, request_timeout_ms=20)
-        too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
-        with pytest.raises(ValueOutOfRange):
-            await connection.request(too_large, MetadataResponse, version=0)
-        await asyncio.sleep(0.04)
-        assert len((await ask(connection)).topics[0].partitions) == 1
-        await connection.close()
+async def test_a_request_whose_value_does_not_fit_leaves_the_connection_to_the_others(cluster: FakeCluster) -> None:
+    connection = await connect(cluster, request_timeout_ms=20)
+    too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
+    with pytest.raises(ValueOutOfRange):
+        await connection.request(too_large, MetadataResponse, version=0)
+    await asyncio.sleep(0.04)
+    assert len((await ask(connection)).topics[0].partitions) == 1
+    await connection.close()
 
 
 async def test_a_request_that_stops_waiting_does_not_disturb_the_others() -> None:
@@ -149,11 +144,9 @@ async def test_a_connection_that_owes_a_response_is_given_up_also_where_nobody_w
         connection = await connect(cluster, request_timeout_ms=50)
         cluster.on(ApiKey.METADATA, keep_silent)
         waiting = asyncio.create_task(ask(connection))
-        while not cluster.calls(ApiKey.METADATA):
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(cluster.calls(ApiKey.METADATA)))
         waiting.cancel()
-        while not connection.closed:
-            await asyncio.sleep(0.001)
+        await until(lambda: connection.closed)
         with pytest.raises(ConnectionLost, match="did not answer Metadata within 50 ms"):
             await ask(connection)
         await connection.close()
@@ -166,25 +159,23 @@ async def test_nobody_there_is_said_with_the_address() -> None:
         await Connection.open("127.0.0.1", port, client_id="test")
 
 
-async def test_close_may_be_called_twice_and_fails_who_waits() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.METADATA, keep_silent)
-        connection = await connect(cluster)
-        waiting = asyncio.ensure_future(ask(connection))
-        await asyncio.sleep(0)
-        await connection.close()
-        await connection.close()
-        with pytest.raises(ConnectionLost, match="closed by this client"):
-            await waiting
+async def test_close_may_be_called_twice_and_fails_who_waits(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.METADATA, keep_silent)
+    connection = await connect(cluster)
+    waiting = asyncio.ensure_future(ask(connection))
+    await asyncio.sleep(0)
+    await connection.close()
+    await connection.close()
+    with pytest.raises(ConnectionLost, match="closed by this client"):
+        await waiting
 
 
-async def test_a_request_on_a_connection_that_is_just_lost_raises_it() -> None:
+async def test_a_request_on_a_connection_that_is_just_lost_raises_it(cluster: FakeCluster) -> None:
     """The transport tells the protocol a turn after it has met the error."""
-    async with FakeCluster({"t": 1}) as cluster:
-        connection = await connect(cluster)
-        assert connection._transport is not None
-        connection._transport.abort()
-        assert not connection.closed
-        with pytest.raises(ConnectionLost, match="closed the connection"):
-            await ask(connection)
-        await connection.close()
+    connection = await connect(cluster)
+    assert connection._transport is not None
+    connection._transport.abort()
+    assert not connection.closed
+    with pytest.raises(ConnectionLost, match="closed the connection"):
+        await ask(connection)
+    await connection.close()

@@ -28,6 +28,7 @@ from odradek.protocol.sasl import advance
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_sasl import FakeSasl
 from odradek.tests.support.fakes.wire import Call, Silence
+from odradek.tests.support.waiting import until
 
 
 def test_oauthbearer_is_that_of_rfc_7628() -> None:
@@ -79,16 +80,15 @@ async def topics(cluster: FakeCluster, **options: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_the_right_password_comes_in_and_a_wrong_one_does_not(mechanism: str) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        FakeSasl(cluster, users=USERS)
-        assert await topics(cluster, **password(mechanism)) == ["t"]
-        assert await topics(cluster, **password(mechanism, "a=b,c", "x")) == ["t"]
-        for user, secret in (("alice", "Secret"), ("bob", "secret")):
-            with pytest.raises(AuthenticationFailed, match=f"rejects the user '{user}' or the password") as caught:
-                await topics(cluster, **password(mechanism, user, secret))
-            assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED and not caught.value.retriable
-            assert "secret" not in str(caught.value)
+async def test_the_right_password_comes_in_and_a_wrong_one_does_not(cluster: FakeCluster, mechanism: str) -> None:
+    FakeSasl(cluster, users=USERS)
+    assert await topics(cluster, **password(mechanism)) == ["t"]
+    assert await topics(cluster, **password(mechanism, "a=b,c", "x")) == ["t"]
+    for user, secret in (("alice", "Secret"), ("bob", "secret")):
+        with pytest.raises(AuthenticationFailed, match=f"rejects the user '{user}' or the password") as caught:
+            await topics(cluster, **password(mechanism, user, secret))
+        assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED and not caught.value.retriable
+        assert "secret" not in str(caught.value)
 
 
 async def test_a_broker_is_asked_which_one_it_is_behind_the_login() -> None:
@@ -143,10 +143,9 @@ async def coroutine() -> str:
 
 
 @pytest.mark.parametrize("provider", [lambda: "good", coroutine, Provider("good")])
-async def test_a_token_comes_from_a_function_a_coroutine_or_an_object(provider: Any) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        FakeSasl(cluster, tokens={"good"})
-        assert await topics(cluster, **bearer(provider)) == ["t"]
+async def test_a_token_comes_from_a_function_a_coroutine_or_an_object(cluster: FakeCluster, provider: Any) -> None:
+    FakeSasl(cluster, tokens={"good"})
+    assert await topics(cluster, **bearer(provider)) == ["t"]
 
 
 def test_a_token_is_there_without_a_loop_too() -> None:
@@ -170,62 +169,58 @@ async def test_a_rejected_token_and_a_provider_that_fails_are_told_apart() -> No
         assert "odradek serve" not in str(caught.value)
 
 
-async def test_a_connection_authenticates_again_before_its_session_ends_and_loses_nothing() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        sasl = FakeSasl(cluster, users=USERS, lifetime_ms=40)
-        async with Producer(cluster.address, linger_ms=0, **password("SCRAM-SHA-256")) as producer:
-            sent = 0
-            while sasl.authentications < 12:
-                await producer.send_and_wait("t", b"%d" % sent)
-                sent += 1
-        assert cluster.values("t") == [b"%d" % number for number in range(sent)]
-        assert len({call.peer for call in cluster.calls(ApiKey.SASL_HANDSHAKE)}) < sasl.authentications
+async def test_a_connection_authenticates_again_before_its_session_ends_and_loses_nothing(cluster: FakeCluster) -> None:
+    sasl = FakeSasl(cluster, users=USERS, lifetime_ms=40)
+    async with Producer(cluster.address, linger_ms=0, **password("SCRAM-SHA-256")) as producer:
+        sent = 0
+        while sasl.authentications < 12:
+            await producer.send_and_wait("t", b"%d" % sent)
+            sent += 1
+    assert cluster.values("t") == [b"%d" % number for number in range(sent)]
+    assert len({call.peer for call in cluster.calls(ApiKey.SASL_HANDSHAKE)}) < sasl.authentications
 
 
-async def test_requests_of_that_moment_are_held_and_sent_behind_it() -> None:
+async def test_requests_of_that_moment_are_held_and_sent_behind_it(cluster: FakeCluster) -> None:
     held = asyncio.Event()
-    async with FakeCluster({"t": 1}) as cluster:
-        sasl = FakeSasl(cluster, users=USERS, lifetime_ms=20)
-        security = SecurityOptions(**password("PLAIN"))
-        connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
+    sasl = FakeSasl(cluster, users=USERS, lifetime_ms=20)
+    security = SecurityOptions(**password("PLAIN"))
+    connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
 
-        async def slow(call: Call) -> Any:
-            await held.wait()
-            return await call.default()
+    async def slow(call: Call) -> Any:
+        await held.wait()
+        return await call.default()
 
-        cluster.on(ApiKey.SASL_HANDSHAKE, slow)
-        while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
-            await asyncio.sleep(0)
-        sasl.lifetime_ms = 0
-        waiting = [connection.send(MetadataRequest(), MetadataResponse)]
-        too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
-        failing = connection.send(too_large, MetadataResponse, version=0)
-        connection.send_without_response(ProduceRequest(acks=0))
-        taken = asyncio.create_task(connection.drained())
-        waiting += [connection.send(MetadataRequest(), MetadataResponse) for _ in range(2)]
+    cluster.on(ApiKey.SASL_HANDSHAKE, slow)
+    while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
         await asyncio.sleep(0)
-        assert not (cluster.calls(ApiKey.METADATA) or cluster.calls(ApiKey.PRODUCE) or taken.done())
-        held.set()
-        assert [len((await each).topics) for each in waiting] == [0, 0, 0]
-        with pytest.raises(ValueOutOfRange):
-            await failing
-        await taken
-        keys = [call.key for call in cluster.nodes[1].calls[-4:]]
-        assert keys == [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.METADATA]
-        await connection.close()
+    sasl.lifetime_ms = 0
+    waiting = [connection.send(MetadataRequest(), MetadataResponse)]
+    too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
+    failing = connection.send(too_large, MetadataResponse, version=0)
+    connection.send_without_response(ProduceRequest(acks=0))
+    taken = asyncio.create_task(connection.drained())
+    waiting += [connection.send(MetadataRequest(), MetadataResponse) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not (cluster.calls(ApiKey.METADATA) or cluster.calls(ApiKey.PRODUCE) or taken.done())
+    held.set()
+    assert [len((await each).topics) for each in waiting] == [0, 0, 0]
+    with pytest.raises(ValueOutOfRange):
+        await failing
+    await taken
+    keys = [call.key for call in cluster.nodes[1].calls[-4:]]
+    assert keys == [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.METADATA]
+    await connection.close()
 
 
-async def test_a_password_that_was_changed_ends_the_connection_with_its_reason() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
-        security = SecurityOptions(**password("PLAIN"))
-        connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
-        sasl.users["alice"] = "changed"
-        while not connection.closed:
-            await asyncio.sleep(0.001)
-        with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
-            await connection.request(MetadataRequest(), MetadataResponse)
-        await connection.close()
+async def test_a_password_that_was_changed_ends_the_connection_with_its_reason(cluster: FakeCluster) -> None:
+    sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
+    security = SecurityOptions(**password("PLAIN"))
+    connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
+    sasl.users["alice"] = "changed"
+    await until(lambda: connection.closed)
+    with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
+        await connection.request(MetadataRequest(), MetadataResponse)
+    await connection.close()
 
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 5, "retry_backoff_max_ms": 10}
@@ -247,65 +242,58 @@ async def test_records_that_wait_for_a_password_fail_with_its_reason_and_with_th
                 cluster.on(ApiKey.PRODUCE, change_password)
             else:
                 sasl.users["alice"] = "changed"
-                while producer.is_connected:
-                    await asyncio.sleep(0.001)
+                await until(lambda: not producer.is_connected)
             with pytest.raises(DeliveryTimedOut, match=r"last attempt failed: .*rejects the user 'alice'") as caught:
                 await producer.send_and_wait("t", b"second")
             assert caught.value.outcome is (Outcome.UNKNOWN if sent else Outcome.NOT_WRITTEN)
             assert isinstance(caught.value.__cause__, AuthenticationFailed)
 
 
-async def test_records_that_wait_for_a_password_are_sent_when_it_is_right_again() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
-        async with Producer(cluster.address, **QUICK, **password("PLAIN")) as producer:
-            await producer.send_and_wait("t", b"first")
-            sasl.users["alice"] = "changed"
-            while producer.is_connected:
-                await asyncio.sleep(0.001)
-            sent = await producer.send("t", b"second")
-            attempts = len(cluster.calls(ApiKey.SASL_HANDSHAKE))
-            while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < attempts + 3:
-                await asyncio.sleep(0.001)
-            sasl.users["alice"] = "secret"
-            assert (await sent).offset == 1
-        assert cluster.values("t") == [b"first", b"second"]
+async def test_records_that_wait_for_a_password_are_sent_when_it_is_right_again(cluster: FakeCluster) -> None:
+    sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
+    async with Producer(cluster.address, **QUICK, **password("PLAIN")) as producer:
+        await producer.send_and_wait("t", b"first")
+        sasl.users["alice"] = "changed"
+        await until(lambda: not producer.is_connected)
+        sent = await producer.send("t", b"second")
+        attempts = len(cluster.calls(ApiKey.SASL_HANDSHAKE))
+        await until(lambda: len(cluster.calls(ApiKey.SASL_HANDSHAKE)) >= attempts + 3)
+        sasl.users["alice"] = "secret"
+        assert (await sent).offset == 1
+    assert cluster.values("t") == [b"first", b"second"]
 
 
-async def test_a_poll_raises_that_the_password_is_not_right_any_more() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
-        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **password("PLAIN")) as consumer:
-            while not consumer.assignment():
-                await consumer.getmany(timeout_ms=1)
-            sasl.users["alice"] = "changed"
-            with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
-                while True:
-                    await consumer.getmany(timeout_ms=100)
+async def test_a_poll_raises_that_the_password_is_not_right_any_more(cluster: FakeCluster) -> None:
+    sasl = FakeSasl(cluster, users=dict(USERS), lifetime_ms=20)
+    async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **password("PLAIN")) as consumer:
+        while not consumer.assignment():
+            await consumer.getmany(timeout_ms=1)
+        sasl.users["alice"] = "changed"
+        with pytest.raises(AuthenticationFailed, match="rejects the user 'alice'"):
+            while True:
+                await consumer.getmany(timeout_ms=100)
 
 
-async def test_closing_in_the_middle_of_it_leaves_nothing_behind() -> None:
+async def test_closing_in_the_middle_of_it_leaves_nothing_behind(cluster: FakeCluster) -> None:
     async def silent(call: Call) -> Any:
         return Silence()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        FakeSasl(cluster, users=USERS, lifetime_ms=20)
-        security = SecurityOptions(**password("PLAIN"))
-        connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
-        cluster.on(ApiKey.SASL_HANDSHAKE, silent)
-        while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
-            await asyncio.sleep(0)
-        waiting = connection.send(MetadataRequest(), MetadataResponse)
-        await connection.close()
-        with pytest.raises(KafkaError, match="was closed by this client"):
-            await waiting
-        assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("authenticate")] == []
+    FakeSasl(cluster, users=USERS, lifetime_ms=20)
+    security = SecurityOptions(**password("PLAIN"))
+    connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
+    cluster.on(ApiKey.SASL_HANDSHAKE, silent)
+    while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
+        await asyncio.sleep(0)
+    waiting = connection.send(MetadataRequest(), MetadataResponse)
+    await connection.close()
+    with pytest.raises(KafkaError, match="was closed by this client"):
+        await waiting
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("authenticate")] == []
 
 
-async def test_a_consumer_whose_password_is_wrong_raises_at_its_start() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        FakeSasl(cluster, users=USERS)
-        options = password("PLAIN", secret="no")
-        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", **options)
-        with pytest.raises(AuthenticationFailed):
-            await consumer.start()
+async def test_a_consumer_whose_password_is_wrong_raises_at_its_start(cluster: FakeCluster) -> None:
+    FakeSasl(cluster, users=USERS)
+    options = password("PLAIN", secret="no")
+    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", **options)
+    with pytest.raises(AuthenticationFailed):
+        await consumer.start()

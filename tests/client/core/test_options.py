@@ -166,17 +166,16 @@ async def test_the_switches_of_calls_take_no_text() -> None:
             await call
 
 
-async def test_the_options_of_consume_are_checked() -> None:
+async def test_the_options_of_consume_are_checked(cluster: FakeCluster) -> None:
     async def handle(record: ConsumerRecord) -> None: ...
 
-    async with FakeCluster({"t": 1}) as cluster:
-        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g") as consumer:
-            for name in ("concurrency", "attempts"):
-                for value in (0, "4", 2.5):
-                    with refused(f"{name} must be {NUMBERS[name]}"):
-                        await consumer.consume(handle, **{name: value})
-            with refused("by_key must be True or False"):
-                await consumer.consume(handle, by_key="false")  # type: ignore[arg-type]
+    async with Consumer("t", bootstrap_servers=cluster.address, group_id="g") as consumer:
+        for name in ("concurrency", "attempts"):
+            for value in (0, "4", 2.5):
+                with refused(f"{name} must be {NUMBERS[name]}"):
+                    await consumer.consume(handle, **{name: value})
+        with refused("by_key must be True or False"):
+            await consumer.consume(handle, by_key="false")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("cls", "name"), TEXTS, ids=[f"{cls.__name__}-{name}" for cls, name in TEXTS])
@@ -186,34 +185,32 @@ def test_a_text_that_fits_into_no_request_is_refused_by_name(cls: type, name: st
             cls(*NEEDED.get(cls, ()), **{name: value})
 
 
-async def test_a_time_or_a_number_of_a_call_is_checked_too() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with Consumer("t", bootstrap_servers=cluster.address) as consumer:
-            for value in (float("nan"), float("inf"), -1):
-                with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
-                    await consumer.getmany(timeout_ms=value)
-                with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
-                    await consumer.getbatches(timeout_ms=value)
-                with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
-                    await consumer.stop(timeout_ms=value)
-                with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
-                    await wait_for_broker(cluster.address, timeout_ms=value)
-            for number in (0, -5):
-                with refused("max_records must be a whole number from 1 to 2147483647"):
-                    await consumer.getmany(max_records=number)
-            assert await consumer.getmany() == {}, "the consumer goes on"
+async def test_a_time_or_a_number_of_a_call_is_checked_too(cluster: FakeCluster) -> None:
+    async with Consumer("t", bootstrap_servers=cluster.address) as consumer:
+        for value in (float("nan"), float("inf"), -1):
+            with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
+                await consumer.getmany(timeout_ms=value)
+            with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
+                await consumer.getbatches(timeout_ms=value)
+            with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
+                await consumer.stop(timeout_ms=value)
+            with refused(f"timeout_ms must be {NUMBERS['timeout_ms']}"):
+                await wait_for_broker(cluster.address, timeout_ms=value)
+        for number in (0, -5):
+            with refused("max_records must be a whole number from 1 to 2147483647"):
+                await consumer.getmany(max_records=number)
+        assert await consumer.getmany() == {}, "the consumer goes on"
 
 
-async def test_waits_of_0_end_at_once() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        await wait_for_broker(cluster.address, timeout_ms=5_000)
-        async with Producer(cluster.address, max_block_ms=0, buffer_memory=100, linger_ms=0) as producer:
-            with pytest.raises(client.KafkaError):  # nothing is known of the topic yet
-                await producer.send("t", b"x")
-        async with Producer(cluster.address, max_block_ms=200, buffer_memory=100) as producer:
-            await producer.send_and_wait("t", b"x")
-            with pytest.raises(BufferFull):
-                await producer.send("t", b"x" * 100)
-        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g") as consumer:
-            assert await consumer.getmany(timeout_ms=0) == {}
-            await consumer.stop(timeout_ms=0)
+async def test_waits_of_0_end_at_once(cluster: FakeCluster) -> None:
+    await wait_for_broker(cluster.address, timeout_ms=5_000)
+    async with Producer(cluster.address, max_block_ms=0, buffer_memory=100, linger_ms=0) as producer:
+        with pytest.raises(client.KafkaError):  # nothing is known of the topic yet
+            await producer.send("t", b"x")
+    async with Producer(cluster.address, max_block_ms=200, buffer_memory=100) as producer:
+        await producer.send_and_wait("t", b"x")
+        with pytest.raises(BufferFull):
+            await producer.send("t", b"x" * 100)
+    async with Consumer("t", bootstrap_servers=cluster.address, group_id="g") as consumer:
+        assert await consumer.getmany(timeout_ms=0) == {}
+        await consumer.stop(timeout_ms=0)

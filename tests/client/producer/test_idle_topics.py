@@ -12,6 +12,7 @@ from odradek.client.producer import session
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.waiting import until
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
@@ -22,9 +23,7 @@ def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
 async def asked(cluster: FakeCluster, times: int = 3) -> list[set[str]]:
     """Wait for so many more requests for metadata, and return which topics they name."""
     before = len(cluster.calls(ApiKey.METADATA))
-    async with asyncio.timeout(10):
-        while len(cluster.calls(ApiKey.METADATA)) < before + times:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(cluster.calls(ApiKey.METADATA)) >= before + times)
     return [{topic.name for topic in call.request.topics} for call in cluster.calls(ApiKey.METADATA)[before:]]
 
 

@@ -57,16 +57,15 @@ async def test_many_records_are_counted_by_outcome() -> None:
         cluster.steps[ApiKey.PRODUCE].clear()
 
 
-async def test_records_of_a_producer_that_stops_say_it_too() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        producer = producer_for(cluster, delivery_timeout_ms=10_000)
-        await producer.start()
-        cluster.on(ApiKey.PRODUCE, keep_silent)
-        sent = await producer.send("t", b"x")
-        while not cluster.calls(ApiKey.PRODUCE):
-            await asyncio.sleep(0)
-        await producer.stop(timeout_ms=20)
-        with pytest.raises(ClientStopped) as caught:
-            await sent
-        assert isinstance(caught.value, DeliveryStopped)
-        assert caught.value.outcome is Outcome.UNKNOWN
+async def test_records_of_a_producer_that_stops_say_it_too(cluster: FakeCluster) -> None:
+    producer = producer_for(cluster, delivery_timeout_ms=10_000)
+    await producer.start()
+    cluster.on(ApiKey.PRODUCE, keep_silent)
+    sent = await producer.send("t", b"x")
+    while not cluster.calls(ApiKey.PRODUCE):
+        await asyncio.sleep(0)
+    await producer.stop(timeout_ms=20)
+    with pytest.raises(ClientStopped) as caught:
+        await sent
+    assert isinstance(caught.value, DeliveryStopped)
+    assert caught.value.outcome is Outcome.UNKNOWN

@@ -38,6 +38,7 @@ from odradek.protocol.records.errors import RecordError
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop, keep_silent
+from odradek.tests.support.waiting import until
 
 T0 = TopicPartition("t", 0)
 
@@ -156,29 +157,26 @@ class _First(random.Random):
         return seq[0]
 
 
-async def test_an_answer_is_understood_although_the_topic_has_left_the_metadata_meanwhile() -> None:
+async def test_an_answer_is_understood_although_the_topic_has_left_the_metadata_meanwhile(cluster: FakeCluster) -> None:
     """A broker that lags behind may not know the topic yet. With acks=1 a second attempt would be a second record."""
     # Metadata is asked for on the first connection, that of the start, and not behind the Produce that waits.
     drawn_from(_First())
-    async with FakeCluster({"t": 1}) as cluster:
-        options: dict[str, Any] = {"acks": 1, "enable_idempotence": False, "metadata_max_age_ms": 5}
-        async with producer_for(cluster, **options) as producer:
-            await producer.send_and_wait("t", b"before")
-            logs = cluster.topics["t"]
+    options: dict[str, Any] = {"acks": 1, "enable_idempotence": False, "metadata_max_age_ms": 5}
+    async with producer_for(cluster, **options) as producer:
+        await producer.send_and_wait("t", b"before")
+        logs = cluster.topics["t"]
 
-            async def answer_late(call: Call) -> Any:
-                done = await call.default()
-                del cluster.topics["t"]
-                asked = len(cluster.calls(ApiKey.METADATA))
-                async with asyncio.timeout(10):
-                    while len(cluster.calls(ApiKey.METADATA)) < asked + 2:
-                        await asyncio.sleep(0.001)
-                cluster.topics["t"] = logs
-                return done
+        async def answer_late(call: Call) -> Any:
+            done = await call.default()
+            del cluster.topics["t"]
+            asked = len(cluster.calls(ApiKey.METADATA))
+            await until(lambda: len(cluster.calls(ApiKey.METADATA)) >= asked + 2)
+            cluster.topics["t"] = logs
+            return done
 
-            cluster.on(ApiKey.PRODUCE, answer_late)
-            await producer.send_and_wait("t", b"once")
-        assert cluster.values("t") == [b"before", b"once"]
+        cluster.on(ApiKey.PRODUCE, answer_late)
+        await producer.send_and_wait("t", b"once")
+    assert cluster.values("t") == [b"before", b"once"]
 
 
 async def test_a_broker_that_forgot_us_gets_the_records_under_a_new_identity() -> None:
@@ -210,63 +208,59 @@ async def test_no_producer_id_fails_the_records_where_it_will_not_pass() -> None
 # -- without idempotence -----------------------------------------------------------------------------
 
 
-async def test_acks_0_asks_for_no_answer() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with producer_for(cluster, acks=0, enable_idempotence=False) as producer:
-            assert (await producer.send_and_wait("t", b"x", timestamp_ms=5)) == RecordMetadata("t", 0, -1, 5)
-            done = await producer.send_many("t", ((None, b"%d" % n) for n in range(100)))
-            assert done.records == 100
-            # The next answer on the same connection says that the ones before it were read.
-            await producer.partitions_for("t")
-        while cluster.log("t").end < 101:
-            await cluster.log("t").grown.wait()
-        assert cluster.calls(ApiKey.INIT_PRODUCER_ID) == []
+async def test_acks_0_asks_for_no_answer(cluster: FakeCluster) -> None:
+    async with producer_for(cluster, acks=0, enable_idempotence=False) as producer:
+        assert (await producer.send_and_wait("t", b"x", timestamp_ms=5)) == RecordMetadata("t", 0, -1, 5)
+        done = await producer.send_many("t", ((None, b"%d" % n) for n in range(100)))
+        assert done.records == 100
+        # The next answer on the same connection says that the ones before it were read.
+        await producer.partitions_for("t")
+    while cluster.log("t").end < 101:
+        await cluster.log("t").grown.wait()
+    assert cluster.calls(ApiKey.INIT_PRODUCER_ID) == []
 
 
-async def test_acks_1_needs_no_producer_id() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with producer_for(cluster, acks=1, enable_idempotence=False) as producer:
-            cluster.on(ApiKey.PRODUCE, drop)
-            await producer.send_and_wait("t", b"x")
-        assert cluster.values("t") == [b"x"]
-        assert read_header(cluster.log("t").batches[0]).producer_id == -1
+async def test_acks_1_needs_no_producer_id(cluster: FakeCluster) -> None:
+    async with producer_for(cluster, acks=1, enable_idempotence=False) as producer:
+        cluster.on(ApiKey.PRODUCE, drop)
+        await producer.send_and_wait("t", b"x")
+    assert cluster.values("t") == [b"x"]
+    assert read_header(cluster.log("t").batches[0]).producer_id == -1
 
 
 # -- bounds and rejections -----------------------------------------------------------------------------
 
 
-async def test_no_more_than_buffer_memory_waits() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with producer_for(cluster, buffer_memory=20_000, batch_size=1000, max_block_ms=2_000) as producer:
-            await producer.partitions_for("t")
-            sent: list[asyncio.Future[RecordMetadata]] = []
-            with pytest.raises(BufferFull):
-                while True:
-                    sent.append(producer.send_nowait("t", b"x" * 1000))
-            assert len(sent) == 19
-            sent.append(await producer.send("t", b"room again"))
-            done = await producer.send_many("t", ((None, b"x" * 1000) for _ in range(200)))
-            assert done.records == 200
-            assert len(await asyncio.gather(*sent)) == 20
+async def test_no_more_than_buffer_memory_waits(cluster: FakeCluster) -> None:
+    async with producer_for(cluster, buffer_memory=20_000, batch_size=1000, max_block_ms=2_000) as producer:
+        await producer.partitions_for("t")
+        sent: list[asyncio.Future[RecordMetadata]] = []
+        with pytest.raises(BufferFull):
+            while True:
+                sent.append(producer.send_nowait("t", b"x" * 1000))
+        assert len(sent) == 19
+        sent.append(await producer.send("t", b"room again"))
+        done = await producer.send_many("t", ((None, b"x" * 1000) for _ in range(200)))
+        assert done.records == 200
+        assert len(await asyncio.gather(*sent)) == 20
 
 
-async def test_no_room_in_time_is_an_error() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(ApiKey.PRODUCE, keep_silent)
-        producer = producer_for(cluster, buffer_memory=2_000, max_block_ms=30)
-        async with producer:
-            # On a busy machine the metadata take longer.
-            first = None
-            while first is None:
-                with suppress(KafkaError):
-                    first = await producer.send("t", b"x" * 1500)
-            with pytest.raises(BufferFull, match="max_block_ms"):
-                await producer.send("t", b"x" * 1500)
-            with pytest.raises(BufferFull, match="larger than buffer_memory"):
-                await producer.send("t", b"x" * 2500)
-            await producer.stop(timeout_ms=0)
-        with pytest.raises(ClientStopped):
-            await first
+async def test_no_room_in_time_is_an_error(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, keep_silent)
+    producer = producer_for(cluster, buffer_memory=2_000, max_block_ms=30)
+    async with producer:
+        # On a busy machine the metadata take longer.
+        first = None
+        while first is None:
+            with suppress(KafkaError):
+                first = await producer.send("t", b"x" * 1500)
+        with pytest.raises(BufferFull, match="max_block_ms"):
+            await producer.send("t", b"x" * 1500)
+        with pytest.raises(BufferFull, match="larger than buffer_memory"):
+            await producer.send("t", b"x" * 2500)
+        await producer.stop(timeout_ms=0)
+    with pytest.raises(ClientStopped):
+        await first
 
 
 async def test_a_record_that_is_too_large_is_refused_before_it_is_sent() -> None:
@@ -337,11 +331,10 @@ async def test_the_producer_says_when_it_is_not_running() -> None:
         await Producer(address).start()
 
 
-async def test_stopping_sends_what_waits() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        async with producer_for(cluster, linger_ms=60_000) as producer:
-            sent = await producer.send("t", b"x")
-        assert (await sent).offset == 0
+async def test_stopping_sends_what_waits(cluster: FakeCluster) -> None:
+    async with producer_for(cluster, linger_ms=60_000) as producer:
+        sent = await producer.send("t", b"x")
+    assert (await sent).offset == 0
 
 
 async def test_a_sender_that_breaks_fails_everything_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

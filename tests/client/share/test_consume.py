@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,15 +17,10 @@ from odradek.tests.client.share.workers import explicit, kinds, take, worker
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call
+from odradek.tests.support.waiting import until
 
 ACCEPT, REJECT = Acknowledgement.ACCEPT, Acknowledgement.REJECT
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[FakeCluster]:
-    async with FakeCluster({"t": 1}) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +32,7 @@ def until_it_is_lost(consumer: ShareConsumer[Any, Any]) -> Callable[[ShareRecord
     """Return a handler that lasts until the lock of its record has ended, and then drains the consumer."""
 
     async def handle(record: ShareRecord[Any, Any]) -> None:
-        async with asyncio.timeout(20):
-            while consumer.lock_left_ms(record):
-                await asyncio.sleep(0.01)
+        await until(lambda: not consumer.lock_left_ms(record))
         await consumer.drain()
 
     return handle
@@ -119,9 +112,7 @@ async def test_locks_are_renewed_while_a_handler_runs(cluster: FakeCluster) -> N
 
         async def handle(record: ShareRecord[Any, Any]) -> None:
             if record.offset == 0:
-                async with asyncio.timeout(20):
-                    while len(cluster.share_group.renewed) < 3 * 3:
-                        await asyncio.sleep(0.01)
+                await until(lambda: len(cluster.share_group.renewed) >= 3 * 3)
                 done.set()
             if record.offset == 2:
                 await consumer.drain()
@@ -237,9 +228,7 @@ async def test_what_no_handler_will_soon_have_stays_with_the_group(
 
         async def handle(record: ShareRecord[Any, Any]) -> None:
             if record.offset in (0, 1):
-                async with asyncio.timeout(20):
-                    while min(cluster.share_group.renewed.count(each) for each in (0, 1)) < 2:
-                        await asyncio.sleep(0.01)
+                await until(lambda: min(cluster.share_group.renewed.count(each) for each in (0, 1)) >= 2)
                 held.append(len(cluster.share_group.acquired))
             if record.offset == 499:
                 await consumer.drain()
@@ -258,9 +247,7 @@ async def test_locks_are_renewed_of_what_was_fetched_and_no_worker_has(cluster: 
 
         async def handle(record: ShareRecord[Any, Any]) -> None:
             if record.offset == 0:
-                async with asyncio.timeout(20):
-                    while set(cluster.share_group.renewed) < set(range(60)):
-                        await asyncio.sleep(0.01)
+                await until(lambda: set(cluster.share_group.renewed) >= set(range(60)))
             if record.offset == 59:
                 await consumer.drain()
 
@@ -287,9 +274,7 @@ async def test_a_leader_that_does_not_answer_holds_no_other_renewal_up() -> None
 
             async def handle(record: ShareRecord[Any, Any]) -> None:
                 if record.partition == 0:
-                    async with asyncio.timeout(20):
-                        while len(cluster.share_group.renewed) < 2:
-                            await asyncio.sleep(0.01)
+                    await until(lambda: len(cluster.share_group.renewed) >= 2)
                     answers.set()
                     await consumer.drain()
                 else:

@@ -34,6 +34,7 @@ from odradek.tests.client.share.workers import explicit, kinds, take, worker
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
+from odradek.tests.support.waiting import until
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)
@@ -53,46 +54,43 @@ async def test_a_stop_accepts_what_was_returned_and_gives_the_rest_back() -> Non
         assert len(cluster.share_group.left) == 1
 
 
-async def test_an_error_of_the_user_gives_the_record_back() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 10)
-        with pytest.raises(ZeroDivisionError):
-            async with worker(cluster) as consumer:
-                async for record in consumer:
-                    if record.offset == 6:
-                        raise ZeroDivisionError
-        assert kinds(cluster) == dict.fromkeys(range(6), ACCEPT)
-
-
-async def test_what_became_of_records_goes_with_the_next_fetch() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
+async def test_an_error_of_the_user_gives_the_record_back(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    with pytest.raises(ZeroDivisionError):
         async with worker(cluster) as consumer:
-            await take(consumer, 4)
-            await consumer.getmany(timeout_ms=100)
-            assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
-            assert not cluster.calls(ACKNOWLEDGE)
+            async for record in consumer:
+                if record.offset == 6:
+                    raise ZeroDivisionError
+    assert kinds(cluster) == dict.fromkeys(range(6), ACCEPT)
 
 
-async def test_records_are_accepted_released_and_rejected_one_by_one() -> None:
+async def test_what_became_of_records_goes_with_the_next_fetch(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 4)
+    async with worker(cluster) as consumer:
+        await take(consumer, 4)
+        await consumer.getmany(timeout_ms=100)
+        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+        assert not cluster.calls(ACKNOWLEDGE)
+
+
+async def test_records_are_accepted_released_and_rejected_one_by_one(cluster: FakeCluster) -> None:
     told: list[tuple[TopicPartition, list[int], KafkaError | None]] = []
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        listener = lambda *said: told.append(said)  # noqa: E731
-        async with explicit(cluster, acknowledgement_listener=listener) as consumer:
-            records = await take(consumer, 4)
-            with pytest.raises(InvalidAcknowledgement, match="t-0 at offset 0: accept, release, reject or renew it"):
-                await consumer.getmany()
-            consumer.accept(*records[:2])
-            consumer.release(records[2])
-            consumer.reject(records[3])
-            await consumer.commit()
-            assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 3: REJECT}
-            assert told == [(T0, [0, 1, 2, 3], None)]
-            (again,) = await take(consumer, 1)
-            assert (again.offset, again.delivery_count) == (2, 2)
-            consumer.accept(again)
-        assert kinds(cluster)[2] == ACCEPT
+    write(cluster.log("t"), 4)
+    listener = lambda *said: told.append(said)  # noqa: E731
+    async with explicit(cluster, acknowledgement_listener=listener) as consumer:
+        records = await take(consumer, 4)
+        with pytest.raises(InvalidAcknowledgement, match="t-0 at offset 0: accept, release, reject or renew it"):
+            await consumer.getmany()
+        consumer.accept(*records[:2])
+        consumer.release(records[2])
+        consumer.reject(records[3])
+        await consumer.commit()
+        assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 3: REJECT}
+        assert told == [(T0, [0, 1, 2, 3], None)]
+        (again,) = await take(consumer, 1)
+        assert (again.offset, again.delivery_count) == (2, 2)
+        consumer.accept(again)
+    assert kinds(cluster)[2] == ACCEPT
 
 
 async def test_a_listener_that_raises_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -114,95 +112,90 @@ async def test_a_listener_that_raises_is_logged_and_changes_nothing(caplog: pyte
     assert "acknowledgement_listener raised" in caplog.text
 
 
-async def test_a_renewed_record_is_kept_past_polls() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1)
-        async with explicit(cluster) as consumer:
-            (record,) = await take(consumer, 1)
+async def test_a_renewed_record_is_kept_past_polls(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    async with explicit(cluster) as consumer:
+        (record,) = await take(consumer, 1)
+        await consumer.renew(record)
+        assert cluster.share_group.renewed == [0]
+        assert cluster.calls(ACKNOWLEDGE)[-1].request.is_renew_ack
+        assert await consumer.getmany(timeout_ms=20) == {}
+        assert consumer.lock_left_ms(record) > 0
+        consumer.accept(record)
+        await consumer.commit()
+        assert consumer.lock_left_ms(record) == 0
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_leader_that_cannot_renew_is_not_asked(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    cluster.versions[ACKNOWLEDGE] = (1, 1)
+    async with explicit(cluster) as consumer:
+        (record,) = await take(consumer, 1)
+        with pytest.raises(UnsupportedVersion):
             await consumer.renew(record)
-            assert cluster.share_group.renewed == [0]
-            assert cluster.calls(ACKNOWLEDGE)[-1].request.is_renew_ack
-            assert await consumer.getmany(timeout_ms=20) == {}
-            assert consumer.lock_left_ms(record) > 0
-            consumer.accept(record)
+        consumer.accept(record)
+        await consumer.commit()
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_lock_that_has_ended_is_told_to_who_commits(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    async with explicit(cluster) as consumer:
+        (record,) = await take(consumer, 1)
+        cluster.share_group.unlock()
+        consumer.accept(record)
+        with pytest.raises(KafkaError) as caught:
             await consumer.commit()
-            assert consumer.lock_left_ms(record) == 0
-        assert kinds(cluster) == {0: ACCEPT}
+        assert caught.value.code is ErrorCode.INVALID_RECORD_STATE
 
 
-async def test_a_leader_that_cannot_renew_is_not_asked() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1)
-        cluster.versions[ACKNOWLEDGE] = (1, 1)
-        async with explicit(cluster) as consumer:
-            (record,) = await take(consumer, 1)
-            with pytest.raises(UnsupportedVersion):
-                await consumer.renew(record)
-            consumer.accept(record)
-            await consumer.commit()
-        assert kinds(cluster) == {0: ACCEPT}
-
-
-async def test_a_lock_that_has_ended_is_told_to_who_commits() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1)
-        async with explicit(cluster) as consumer:
-            (record,) = await take(consumer, 1)
-            cluster.share_group.unlock()
-            consumer.accept(record)
-            with pytest.raises(KafkaError) as caught:
-                await consumer.commit()
-            assert caught.value.code is ErrorCode.INVALID_RECORD_STATE
-
-
-async def test_a_commit_that_takes_too_long_says_so_and_goes_on() -> None:
+async def test_a_commit_that_takes_too_long_says_so_and_goes_on(cluster: FakeCluster) -> None:
     may_answer = asyncio.Event()
-    async with FakeCluster({"t": 1}) as cluster:
-        acknowledge = cluster.defaults[ACKNOWLEDGE]
+    acknowledge = cluster.defaults[ACKNOWLEDGE]
 
-        async def slowly(call: Call) -> Any:
-            await may_answer.wait()
-            return await acknowledge(call)
+    async def slowly(call: Call) -> Any:
+        await may_answer.wait()
+        return await acknowledge(call)
 
-        write(cluster.log("t"), 1)
-        cluster.defaults[ACKNOWLEDGE] = slowly
-        async with worker(cluster, default_api_timeout_ms=100) as consumer:
-            await take(consumer, 1)
-            with pytest.raises(RequestTimedOut, match=r"within 100 ms \(default_api_timeout_ms\)"):
-                await consumer.commit()
-            may_answer.set()
-        assert kinds(cluster) == {0: ACCEPT}
+    write(cluster.log("t"), 1)
+    cluster.defaults[ACKNOWLEDGE] = slowly
+    async with worker(cluster, default_api_timeout_ms=100) as consumer:
+        await take(consumer, 1)
+        with pytest.raises(RequestTimedOut, match=r"within 100 ms \(default_api_timeout_ms\)"):
+            await consumer.commit()
+        may_answer.set()
+    assert kinds(cluster) == {0: ACCEPT}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_commit_waits_for_what_a_fetch_tells(is_lost: bool) -> None:
+async def test_a_commit_waits_for_what_a_fetch_tells(cluster: FakeCluster, is_lost: bool) -> None:
     may_answer, asked = asyncio.Event(), asyncio.Event()
-    async with FakeCluster({"t": 1}) as cluster:
-        fetch = cluster.defaults[FETCH]
+    fetch = cluster.defaults[FETCH]
 
-        async def slowly(call: Call) -> Any:
-            asked.set()
-            await may_answer.wait()
-            return await (drop(call) if is_lost else fetch(call))
+    async def slowly(call: Call) -> Any:
+        asked.set()
+        await may_answer.wait()
+        return await (drop(call) if is_lost else fetch(call))
 
-        write(cluster.log("t"), 1)
-        async with worker(cluster) as consumer:
-            await take(consumer, 1)
-            cluster.defaults[FETCH] = slowly
-            assert await consumer.getmany(timeout_ms=10) == {}
-            await asked.wait()
-            committing = asyncio.create_task(consumer.commit())
-            await asyncio.sleep(0.02)
-            assert not committing.done()
-            may_answer.set()
-            if is_lost:
-                with pytest.raises(KafkaError, match="closed the connection"):
-                    await committing
-            else:
+    write(cluster.log("t"), 1)
+    async with worker(cluster) as consumer:
+        await take(consumer, 1)
+        cluster.defaults[FETCH] = slowly
+        assert await consumer.getmany(timeout_ms=10) == {}
+        await asked.wait()
+        committing = asyncio.create_task(consumer.commit())
+        await asyncio.sleep(0.02)
+        assert not committing.done()
+        may_answer.set()
+        if is_lost:
+            with pytest.raises(KafkaError, match="closed the connection"):
                 await committing
-                assert kinds(cluster) == {0: ACCEPT}
-            cluster.defaults[FETCH] = fetch
-            await consumer.commit()
+        else:
+            await committing
+            assert kinds(cluster) == {0: ACCEPT}
+        cluster.defaults[FETCH] = fetch
+        await consumer.commit()
 
 
 @pytest.mark.parametrize("is_soon", [False, True])
@@ -230,39 +223,37 @@ async def test_a_commit_raises_what_a_fetch_was_told_also_beside_later_acknowled
             assert raised.value.code == LOST
 
 
-async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        cluster.share_group.lock_ms = 0
-        async with worker(cluster) as consumer:
-            assert await consumer.getmany(timeout_ms=100) == {}
-            cluster.share_group.unlock()
-            cluster.share_group.lock_ms = 30_000
-            assert [each.delivery_count for each in await take(consumer, 4)] == [2] * 4
+async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 4)
+    cluster.share_group.lock_ms = 0
+    async with worker(cluster) as consumer:
+        assert await consumer.getmany(timeout_ms=100) == {}
+        cluster.share_group.unlock()
+        cluster.share_group.lock_ms = 30_000
+        assert [each.delivery_count for each in await take(consumer, 4)] == [2] * 4
 
 
 # -- Trouble
 
 
 @pytest.mark.parametrize("call", ["commit", "renew"])
-async def test_a_call_that_is_cancelled_loses_no_session(call: str) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        async with explicit(cluster) as consumer:
-            first, *others = await take(consumer, 4)
-            if call == "commit":
-                consumer.accept(first)
-            calling = asyncio.create_task(consumer.commit() if call == "commit" else consumer.renew(first))
-            async with asyncio.timeout(20):
-                while not cluster.calls(ACKNOWLEDGE):
-                    await asyncio.sleep(0)
-            calling.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await calling
-            consumer.accept(*(others if call == "commit" else (first, *others)))
-            await consumer.commit()
-        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
-        assert [each.request.share_session_epoch for each in cluster.calls(ACKNOWLEDGE)][:2] == [1, 2]
+async def test_a_call_that_is_cancelled_loses_no_session(cluster: FakeCluster, call: str) -> None:
+    write(cluster.log("t"), 4)
+    async with explicit(cluster) as consumer:
+        first, *others = await take(consumer, 4)
+        if call == "commit":
+            consumer.accept(first)
+        calling = asyncio.create_task(consumer.commit() if call == "commit" else consumer.renew(first))
+        async with asyncio.timeout(20):
+            while not cluster.calls(ACKNOWLEDGE):
+                await asyncio.sleep(0)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        consumer.accept(*(others if call == "commit" else (first, *others)))
+        await consumer.commit()
+    assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+    assert [each.request.share_session_epoch for each in cluster.calls(ACKNOWLEDGE)][:2] == [1, 2]
 
 
 async def test_polls_beside_a_long_fetch_leave_one_acknowledgement_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,52 +276,49 @@ async def test_polls_beside_a_long_fetch_leave_one_acknowledgement_waiting(monke
         assert kinds(cluster) == {0: ACCEPT}
 
 
-async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_told_as_lost() -> None:
+async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_told_as_lost(cluster: FakeCluster) -> None:
     told: list[Any] = []
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
-            await take(consumer, 4)
-            cluster.share_group.lose_sessions()
-            again = await take(consumer, 4)
-            assert [each.delivery_count for each in again] == [2] * 4, "all again: nothing was accepted"
-            ((place, offsets, error),) = told
-            assert (place, offsets) == (T0, [0, 1, 2, 3])
-            assert error is not None
-        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+    write(cluster.log("t"), 4)
+    async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
+        await take(consumer, 4)
+        cluster.share_group.lose_sessions()
+        again = await take(consumer, 4)
+        assert [each.delivery_count for each in again] == [2] * 4, "all again: nothing was accepted"
+        ((place, offsets, error),) = told
+        assert (place, offsets) == (T0, [0, 1, 2, 3])
+        assert error is not None
+    assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
 
 
-async def test_an_answer_without_a_partition_takes_nothing_of_it() -> None:
+async def test_an_answer_without_a_partition_takes_nothing_of_it(cluster: FakeCluster) -> None:
     told: list[Any] = []
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
-            await take(consumer, 2)
-            cluster.on(ACKNOWLEDGE, answer(ShareAcknowledgeResponse()))
-            with pytest.raises(KafkaError, match="does not say that it took") as caught:
-                await consumer.commit()
-            assert caught.value.code is LOST
-            await take(consumer, 2)
-            cluster.on(FETCH, answer(ShareFetchResponse(acquisition_lock_timeout_ms=30_000)))
-            await consumer.getmany(timeout_ms=200)
-            assert [(place, offsets, error and error.code) for place, offsets, error in told] == [
-                (T0, [0, 1], LOST),
-                (T0, [2, 3], LOST),
-            ]
+    write(cluster.log("t"), 4)
+    async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
+        await take(consumer, 2)
+        cluster.on(ACKNOWLEDGE, answer(ShareAcknowledgeResponse()))
+        with pytest.raises(KafkaError, match="does not say that it took") as caught:
+            await consumer.commit()
+        assert caught.value.code is LOST
+        await take(consumer, 2)
+        cluster.on(FETCH, answer(ShareFetchResponse(acquisition_lock_timeout_ms=30_000)))
+        await consumer.getmany(timeout_ms=200)
+        assert [(place, offsets, error and error.code) for place, offsets, error in told] == [
+            (T0, [0, 1], LOST),
+            (T0, [2, 3], LOST),
+        ]
 
 
 @pytest.mark.parametrize("step", [drop, do_and_drop])
-async def test_a_fetch_without_an_answer_begins_another_session(step: Any) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 4)
-        cluster.on(FETCH, step)
-        async with worker(cluster) as consumer:
-            if step is do_and_drop:
-                while len(cluster.calls(FETCH)) < 2:
-                    assert await consumer.getmany(timeout_ms=20) == {}
-                cluster.share_group.unlock()  # as a leader does when the connection is gone
-            assert len(await take(consumer, 4)) == 4
-            assert [call.request.share_session_epoch for call in cluster.calls(FETCH)][:2] == [0, 0]
+async def test_a_fetch_without_an_answer_begins_another_session(cluster: FakeCluster, step: Any) -> None:
+    write(cluster.log("t"), 4)
+    cluster.on(FETCH, step)
+    async with worker(cluster) as consumer:
+        if step is do_and_drop:
+            while len(cluster.calls(FETCH)) < 2:
+                assert await consumer.getmany(timeout_ms=20) == {}
+            cluster.share_group.unlock()  # as a leader does when the connection is gone
+        assert len(await take(consumer, 4)) == 4
+        assert [call.request.share_session_epoch for call in cluster.calls(FETCH)][:2] == [0, 0]
 
 
 async def test_a_leader_that_has_moved_is_followed() -> None:
@@ -344,22 +332,20 @@ async def test_a_leader_that_has_moved_is_followed() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED])
-async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(HEARTBEAT, answer(ShareGroupHeartbeatResponse(error_code=code, error_message="for this reason")))
-        async with worker(cluster) as consumer:
-            with pytest.raises(KafkaError, match="for this reason"):
-                await consumer.getmany(timeout_ms=10_000)
+async def test_a_rejection_for_good_is_raised_by_the_poll(cluster: FakeCluster, code: ErrorCode) -> None:
+    cluster.on(HEARTBEAT, answer(ShareGroupHeartbeatResponse(error_code=code, error_message="for this reason")))
+    async with worker(cluster) as consumer:
+        with pytest.raises(KafkaError, match="for this reason"):
+            await consumer.getmany(timeout_ms=10_000)
 
 
-async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 1)
-        cluster.on(FETCH, answer(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
-        async with worker(cluster) as consumer:
-            with pytest.raises(KafkaError, match="a share fetch failed"):
-                await consumer.getmany(timeout_ms=10_000)
-            assert len(await take(consumer, 1)) == 1
+async def test_an_error_of_a_fetch_that_stays_is_raised_once(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    cluster.on(FETCH, answer(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    async with worker(cluster) as consumer:
+        with pytest.raises(KafkaError, match="a share fetch failed"):
+            await consumer.getmany(timeout_ms=10_000)
+        assert len(await take(consumer, 1)) == 1
 
 
 class ByRegistry:
@@ -381,18 +367,17 @@ class ByRegistry:
         return asked
 
 
-async def test_records_wait_for_their_schema_and_none_is_lost() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 3)
-        async with worker(cluster, value_deserializer=ByRegistry()) as consumer:
-            with pytest.raises(SchemaRegistryUnavailable):
-                await take(consumer, 3)
-            assert [record.value for record in await take(consumer, 3)] == ["value 0", "value 1", "value 2"]
-            await consumer.commit()
-        assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
+async def test_records_wait_for_their_schema_and_none_is_lost(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 3)
+    async with worker(cluster, value_deserializer=ByRegistry()) as consumer:
+        with pytest.raises(SchemaRegistryUnavailable):
+            await take(consumer, 3)
+        assert [record.value for record in await take(consumer, 3)] == ["value 0", "value 1", "value 2"]
+        await consumer.commit()
+    assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
 
 
-async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none_is_lost() -> None:
+async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none_is_lost(cluster: FakeCluster) -> None:
     answers: list[Exception | None] = [None, SchemaRegistryUnavailable("nobody answers")]
 
     def decode(content: bytes) -> str:
@@ -400,38 +385,35 @@ async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none
             raise error
         return content.decode()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 3)
-        async with worker(cluster, value_deserializer=decode) as consumer:
-            assert [each.value for each in await take(consumer, 1)] == ["0"]
-            with pytest.raises(SchemaRegistryUnavailable):
-                await consumer.getmany(timeout_ms=10_000)
-            assert [each.value for each in await take(consumer, 2)] == ["1", "2"]
+    write(cluster.log("t"), 3)
+    async with worker(cluster, value_deserializer=decode) as consumer:
+        assert [each.value for each in await take(consumer, 1)] == ["0"]
+        with pytest.raises(SchemaRegistryUnavailable):
+            await consumer.getmany(timeout_ms=10_000)
+        assert [each.value for each in await take(consumer, 2)] == ["1", "2"]
 
 
-async def test_a_record_that_cannot_be_deserialized_is_released() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.log("t").write(encode_batch([Record(-1, 7, None, value) for value in (b"1", b"{", b"3")]))
-        async with worker(cluster, value_deserializer=json.loads) as consumer:
-            assert [each.value for each in await take(consumer, 1)] == [1]
-            with pytest.raises(DeserializationFailed):
-                await take(consumer, 2)
-            assert [each.value for each in await take(consumer, 1)] == [3]
-            await consumer.commit()
-            assert kinds(cluster) == {0: ACCEPT, 2: ACCEPT}
+async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeCluster) -> None:
+    cluster.log("t").write(encode_batch([Record(-1, 7, None, value) for value in (b"1", b"{", b"3")]))
+    async with worker(cluster, value_deserializer=json.loads) as consumer:
+        assert [each.value for each in await take(consumer, 1)] == [1]
+        with pytest.raises(DeserializationFailed):
+            await take(consumer, 2)
+        assert [each.value for each in await take(consumer, 1)] == [3]
+        await consumer.commit()
+        assert kinds(cluster) == {0: ACCEPT, 2: ACCEPT}
 
 
-async def test_records_that_are_corrupt_are_rejected_and_raised() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 2)
-        batch = bytearray(cluster.log("t").batches[0])
-        batch[-1] ^= 1
-        cluster.log("t").batches[0] = bytes(batch)
-        async with worker(cluster) as consumer:
-            with pytest.raises(KafkaError) as caught:
-                await consumer.getmany(timeout_ms=10_000)
-            assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-        assert kinds(cluster) == {0: REJECT, 1: REJECT}
+async def test_records_that_are_corrupt_are_rejected_and_raised(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 2)
+    batch = bytearray(cluster.log("t").batches[0])
+    batch[-1] ^= 1
+    cluster.log("t").batches[0] = bytes(batch)
+    async with worker(cluster) as consumer:
+        with pytest.raises(KafkaError) as caught:
+            await consumer.getmany(timeout_ms=10_000)
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert kinds(cluster) == {0: REJECT, 1: REJECT}
 
 
 # -- Use
@@ -447,47 +429,45 @@ async def test_an_error_of_a_leader_waits_behind_another() -> None:
                 await consumer.getmany(timeout_ms=10_000)
 
 
-async def test_a_stop_under_way_returns_no_more_records() -> None:
+async def test_a_stop_under_way_returns_no_more_records(cluster: FakeCluster) -> None:
     may_close = asyncio.Event()
-    async with FakeCluster({"t": 1}) as cluster:
-        acknowledge = cluster.defaults[ACKNOWLEDGE]
+    acknowledge = cluster.defaults[ACKNOWLEDGE]
 
-        async def slowly(call: Call) -> Any:
-            await may_close.wait()
-            return await acknowledge(call)
+    async def slowly(call: Call) -> Any:
+        await may_close.wait()
+        return await acknowledge(call)
 
-        write(cluster.log("t"), 3)
-        cluster.defaults[ACKNOWLEDGE] = slowly
-        consumer = worker(cluster)
-        await consumer.start()
-        await take(consumer, 1)
-        stopping = asyncio.create_task(consumer.stop())
-        await asyncio.sleep(0)
-        try:
-            with pytest.raises(ClientStopped):
-                await consumer.getmany(timeout_ms=10_000)
-        finally:
-            may_close.set()
-            await stopping
-        assert kinds(cluster) == {0: ACCEPT}
-
-
-async def test_only_one_task_polls_and_a_stop_ends_its_iteration() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = worker(cluster)
-        await consumer.start()
-
-        async def iterate() -> list[ShareRecord[Any, Any]]:
-            return [record async for record in consumer]
-
-        waiting = asyncio.create_task(iterate())
-        await asyncio.sleep(0.01)
-        with pytest.raises(ConcurrentPoll):
-            await consumer.getone()
-        await consumer.stop()
-        assert await waiting == []
+    write(cluster.log("t"), 3)
+    cluster.defaults[ACKNOWLEDGE] = slowly
+    consumer = worker(cluster)
+    await consumer.start()
+    await take(consumer, 1)
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    try:
         with pytest.raises(ClientStopped):
-            await consumer.getmany()
+            await consumer.getmany(timeout_ms=10_000)
+    finally:
+        may_close.set()
+        await stopping
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_only_one_task_polls_and_a_stop_ends_its_iteration(cluster: FakeCluster) -> None:
+    consumer = worker(cluster)
+    await consumer.start()
+
+    async def iterate() -> list[ShareRecord[Any, Any]]:
+        return [record async for record in consumer]
+
+    waiting = asyncio.create_task(iterate())
+    await asyncio.sleep(0.01)
+    with pytest.raises(ConcurrentPoll):
+        await consumer.getone()
+    await consumer.stop()
+    assert await waiting == []
+    with pytest.raises(ClientStopped):
+        await consumer.getmany()
 
 
 async def test_wrong_use_is_named() -> None:
@@ -512,14 +492,11 @@ async def test_wrong_use_is_named() -> None:
             consumer.release(first)
 
 
-async def test_a_consumer_that_the_program_has_lost_leaves_its_group() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        consumer = worker(cluster)
-        await consumer.start()
-        await consumer.getmany(timeout_ms=200)
-        with pytest.warns(ResourceWarning):
-            del consumer
-            gc.collect()
-        async with asyncio.timeout(20):
-            while not cluster.share_group.left:
-                await asyncio.sleep(0.001)
+async def test_a_consumer_that_the_program_has_lost_leaves_its_group(cluster: FakeCluster) -> None:
+    consumer = worker(cluster)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=200)
+    with pytest.warns(ResourceWarning):
+        del consumer
+        gc.collect()
+    await until(lambda: bool(cluster.share_group.left))
