@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 import pytest
+from odradek.broker.handlers import api_versions
 from odradek.broker.handlers.api_versions import OWN_SOFTWARE
 from odradek.broker.network import routes
 from odradek.broker.network.access.access import open_to_all
@@ -24,7 +25,9 @@ class Planted(IntEnum):
 def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Route]:
     """Plant an own route."""
     route = Route(Planted.ODRADEK_PLANTED, "0", open_to_all("a test"))  # type: ignore[arg-type]
-    monkeypatch.setattr(routes, "OWN_ROUTES", (*OWN_ROUTES, route))
+    monkeypatch.setattr(routes, "ALONE_ROUTES", (*routes.ALONE_ROUTES, route))
+    # A process makes the lists once: those with the planted route are for this test only.
+    monkeypatch.setattr(api_versions, "_offered", api_versions._offered.__wrapped__)
     yield route
 
 
