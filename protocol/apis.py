@@ -152,10 +152,7 @@ def message(key: int, kind: Literal["request", "response"]) -> type[Message]:
 
 def request_class(key: int) -> type[Message] | None:
     """Return the class of an API's requests; None for a key that messages/ has no module for."""
-    try:
-        return _request_class(key_of(key))
-    except KeyError:
-        return None
+    return _request_class(_KEYS[key]) if key in _KEYS else None
 
 
 @cache

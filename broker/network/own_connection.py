@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..configs.broker_config import BrokerConfig
 from ..security.pem import StoreError
-from ..security.principals import ANONYMOUS, Principal
+from ..security.principals import ANONYMOUS
 from .connection import Listener
 
 
@@ -19,7 +21,12 @@ class OwnConnection:
 
     def __init__(self, config: BrokerConfig, has_authorizer: bool) -> None:
         self.listener = Listener(config.inter_broker_listener)
-        self.principal = _principal(config) if has_authorizer else ANONYMOUS
+        self.principal = ANONYMOUS
+        if has_authorizer:
+            from ..security.outgoing import own_principal  # it brings TLS and SASL
+
+            with suppress(StoreError):  # it could not log in at its own listener
+                self.principal = own_principal(config)
 
     def keep(self, data: memoryview) -> memoryview:
         """Return the data: nobody overwrites it."""
@@ -27,13 +34,3 @@ class OwnConnection:
 
     def mute(self, delay_ms: int) -> None:
         """Do nothing: quotas let clients wait, not the broker."""
-
-
-def _principal(config: BrokerConfig) -> Principal:
-    """Return who the broker is; nobody where it could not log in at its own listener."""
-    from ..security.outgoing import own_principal  # it brings TLS and SASL
-
-    try:
-        return own_principal(config)
-    except StoreError:
-        return ANONYMOUS
