@@ -43,11 +43,22 @@ async def with_queue(world: ShareWorld, partitions: int = 1, topic: str = "dlq.g
     assert await world.raw.configure(GROUPS, GROUP, **{NAME: topic}) == 0
 
 
-def written(world: ShareWorld, topic: str = "dlq.g", partition: int = 0) -> list[Record]:
-    """Return what the topic of dead letters has."""
+async def with_created_queue(world: ShareWorld) -> None:
+    """Give the group a topic of dead letters that the broker creates."""
+    auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
+    assert await world.raw.configure(BROKER, "", **auto) == 0
+    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+
+
+def queue(world: ShareWorld, topic: str = "dlq.g") -> Any:
     found = world.broker.topics.get(topic)
     assert found is not None
-    return [record for _, records in found.partitions[partition].replay_batches() for record in records]
+    return found
+
+
+def written(world: ShareWorld, topic: str = "dlq.g") -> list[Record]:
+    """Return what the topic of dead letters has."""
+    return [record for _, records in queue(world, topic).partitions[0].replay_batches() for record in records]
 
 
 def told(records: list[Record], *names: str) -> list[tuple[str, ...]]:
@@ -174,9 +185,7 @@ async def test_a_batch_has_the_topics_size_and_is_no_larger_than_a_turn_of_the_l
     monkeypatch.setattr(dead_letters, "MAX_BYTES", 2_000)
     await with_queue(world, **configs)
     await reject(world, *range(10))
-    topic = world.broker.topics.get("dlq.g")
-    assert topic is not None
-    batches = [header.size_bytes for header, _ in topic.partitions[0].replay_batches()]
+    batches = [header.size_bytes for header, _ in queue(world).partitions[0].replay_batches()]
     assert len(batches) > 1 and all(size <= most_bytes for size in batches)
     assert told(written(world), "offset") == [(str(at),) for at in range(10)]
 
@@ -307,13 +316,9 @@ async def test_any_name_will_do_where_the_prefix_is_empty(world: ShareWorld) -> 
 
 
 async def test_the_topic_is_created_with_the_first_dead_letter(world: ShareWorld) -> None:
-    auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-    assert await world.raw.configure(BROKER, "", **auto) == 0
-    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+    await with_created_queue(world)
     await reject(world, 0, 5)
-    topic = world.broker.topics.get("dlq.new")
-    assert topic is not None
-    assert topic.record.configs == {FLAG: "true", "message.timestamp.type": "CreateTime"}
+    assert queue(world, "dlq.new").record.configs == {FLAG: "true", "message.timestamp.type": "CreateTime"}
     assert len(written(world, "dlq.new")) == 2
 
 
@@ -338,9 +343,7 @@ async def test_a_controller_that_changes_costs_no_dead_letter(
         await create(self, topic)
 
     monkeypatch.setattr(dead_letter_topics.OwnWire, "create", moved)
-    auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-    assert await world.raw.configure(BROKER, "", **auto) == 0
-    assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+    await with_created_queue(world)
     await reject(world, 0)
     assert (tries, errors(caplog), len(written(world, "dlq.new"))) == (["dlq.new"] * 2, [], 1)
 
@@ -566,9 +569,7 @@ async def test_the_broker_needs_rights_of_its_own(
         await reject(world, 1)
         assert told(written(world), "offset") == [("1",)]
 
-        auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-        assert await world.raw.configure(BROKER, "", **auto) == 0
-        assert await world.raw.configure(GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+        await with_created_queue(world)
         await reject(world, 2)
         assert "TOPIC_AUTHORIZATION_FAILED" in errors(caplog)[1] and broker.topics.get("dlq.new") is None
         allow(broker, "broker", Operation.CREATE, ResourceType.TOPIC, "dlq.new")

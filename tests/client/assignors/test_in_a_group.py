@@ -14,7 +14,6 @@ from odradek.client import (
     Admin,
     Assignor,
     Consumer,
-    CooperativeStickyAssignor,
     NewTopic,
     StickyAssignor,
     TopicPartition,
@@ -77,14 +76,6 @@ async def test_partitions_stay_when_members_come_and_go(address: str) -> None:
         await leader.stop()
         await until(others, lambda: are_shared(others))
         assert all(now >= then for now, then in zip((each.assignment() for each in others), before, strict=True))
-
-
-async def test_a_group_of_cooperative_sticky_settles(address: str) -> None:
-    async with (
-        member_of(address, CooperativeStickyAssignor) as first,
-        member_of(address, CooperativeStickyAssignor) as second,
-    ):
-        await until([first, second], lambda: are_shared([first, second]))
 
 
 async def test_the_leader_sees_what_members_had_since_when_and_where_all_is(address: str) -> None:

@@ -19,7 +19,9 @@ from odradek.client.errors import (
 )
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.shapes.answers import items_rejection
+from odradek.protocol.shapes.table import lists_in
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, Step, in_pieces, keep_silent
@@ -50,15 +52,9 @@ def numbers(records: Iterable[ConsumerRecord]) -> list[int]:
 def refuse_fetch(code: ErrorCode) -> Step:
     """Answer every partition of a Fetch with an error."""
 
-    async def step(call: Call) -> FetchResponse:
-        return FetchResponse(
-            responses=[
-                FetchableTopicResponse(
-                    topic.topic, topic.topic_id, [PartitionData(each.partition, code) for each in topic.partitions]
-                )
-                for topic in call.request.topics
-            ]
-        )
+    async def step(call: Call) -> Any:
+        (topics,) = lists_in(call.key, call.version)
+        return items_rejection(call.request, call.version, topics, code)
 
     return step
 
@@ -447,6 +443,7 @@ async def test_another_subscription_replaces_the_first() -> None:
 async def test_a_waiting_task_learns_that_the_consumer_is_stopped(cluster: FakeCluster) -> None:
     for wait, ends in (
         (lambda c: c.getmany(timeout_ms=60_000), ClientStopped),
+        (lambda c: c.getone(), ClientStopped),
         (lambda c: anext(c), StopAsyncIteration),
     ):
         consumer = consumer_for(cluster, "t")

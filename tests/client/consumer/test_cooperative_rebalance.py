@@ -19,6 +19,8 @@ from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import Call, answer
 from odradek.tests.support.waiting import until
 
+from .test_membership import Told
+
 T0 = TopicPartition("t", 0)
 COOPERATIVE: dict[str, Any] = {
     "auto_offset_reset": "earliest",
@@ -30,23 +32,11 @@ COOPERATIVE: dict[str, Any] = {
 EVERYTHING = {TopicPartition("t", number) for number in range(4)}
 
 
-class Listener:
+class Listener(Told):
     """What a member was told."""
 
-    def __init__(self) -> None:
-        self.told: list[tuple[str, frozenset[TopicPartition]]] = []
-
-    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        self.told.append(("revoked", partitions))
-
-    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        self.told.append(("assigned", partitions))
-
-    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        self.told.append(("lost", partitions))
-
-    def of(self, kind: str) -> list[frozenset[TopicPartition]]:
-        return [partitions for told, partitions in self.told if told == kind and partitions]
+    def of(self, kind: str) -> list[set[TopicPartition]]:
+        return [partitions for told, partitions in self.calls if told == kind and partitions]
 
 
 @pytest.fixture
@@ -92,7 +82,7 @@ async def test_a_second_member_takes_only_what_it_gets(address: str) -> None:
             assert first.of("assigned") == [EVERYTHING]
             assert first.of("revoked") == [two.assignment()]
             assert second.of("assigned") == [two.assignment()]
-            assert one.assignment() | two.assignment() == EVERYTHING
+            assert one.assignment() | two.assignment() == EVERYTHING and len(two.assignment()) == 2
             await write(address)
             await read_until([one, two], lambda: len(read) >= 80, read)
             gone = two.assignment()

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
 from odradek.client import Consumer, TopicPartition
-from odradek.client.errors import ClientStopped, InvalidOption
+from odradek.client.errors import InvalidOption
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, drop
 
+from . import test_consumer
 from .test_consumer import consumer_for
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 async def read(consumer: Consumer, count: int) -> list[int]:
-    found: list[int] = []
-    async with asyncio.timeout(10):
-        while len(found) < count:
-            for some in (await consumer.getmany(timeout_ms=1000)).values():
-                found += [int(record.value or b"") for record in some]
-    return found
+    return test_consumer.numbers(await test_consumer.read(consumer, count))
 
 
 def size_of(call: Call) -> int:
@@ -146,18 +141,3 @@ async def test_a_reset_by_duration_begins_with_the_records_of_that_time() -> Non
 def test_an_invalid_reset_is_rejected(text: str) -> None:
     with pytest.raises(InvalidOption):
         Consumer("t", auto_offset_reset=text)
-
-
-# -- One record
-
-
-async def test_getone_returns_record_after_record_until_the_stop(cluster: FakeCluster) -> None:
-    write(cluster.log("t"), range(3), 1)
-    consumer = consumer_for(cluster, "t")
-    await consumer.start()
-    assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
-    waiting = asyncio.ensure_future(consumer.getone())
-    await asyncio.sleep(0)
-    await consumer.stop()
-    with pytest.raises(ClientStopped):
-        await waiting

@@ -17,7 +17,7 @@ from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.tests.support import waiting
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 from odradek.tests.support.fakes.fake_log import write
-from odradek.tests.support.fakes.wire import Call, answer, drop, keep_silent
+from odradek.tests.support.fakes.wire import Call, answer, drop
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -232,13 +232,6 @@ async def test_static_members_do_not_leave(cluster: FakeCluster) -> None:
         await until(consumer, lambda: bool(consumer.assignment()))
     assert cluster.group.left == []
     assert cluster.calls(ApiKey.JOIN_GROUP)[-1].request.group_instance_id == "i1"
-
-
-async def test_leaving_does_not_wait_for_a_coordinator_that_is_gone(cluster: FakeCluster) -> None:
-    async with member_of(cluster) as consumer:
-        await until(consumer, lambda: bool(consumer.assignment()))
-        cluster.on(ApiKey.LEAVE_GROUP, drop)
-    cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
 
 
 async def test_a_group_of_another_kind_ends_the_membership_with_a_reason(cluster: FakeCluster) -> None:

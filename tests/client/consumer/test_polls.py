@@ -64,17 +64,6 @@ async def test_a_commit_after_the_partitions_were_lost_fails_and_commits_nothing
         assert cluster.group.committed == {("t", 0): 50}
 
 
-async def test_a_fenced_member_joins_again_when_its_user_asks_for_more(cluster: FakeCluster) -> None:
-    write(cluster.log("t"), 10)
-    async with member_of(cluster) as consumer:
-        await take(consumer, 4)
-        cluster.on(ApiKey.HEARTBEAT, UNKNOWN_MEMBER)
-        await until(lambda: not consumer.assignment())
-        joins = len(cluster.calls(ApiKey.JOIN_GROUP))
-        assert await take(consumer, 4) == [0, 1, 2, 3]
-        assert len(cluster.calls(ApiKey.JOIN_GROUP)) > joins
-
-
 async def test_a_commit_that_waited_while_its_partition_was_taken_away_fails(cluster: FakeCluster) -> None:
     write(cluster.log("t"), 10)
     go_on = asyncio.Event()

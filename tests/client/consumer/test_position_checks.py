@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, ConsumerRecord, TopicPartition
+from odradek.client import Consumer, TopicPartition
 from odradek.client.errors import LogTruncated, TopicRecreated, UnknownTopic
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -21,18 +21,14 @@ from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Step, answer, drop
 from odradek.tests.support.waiting import until
 
+from . import test_consumer
 from .test_consumer import consumer_for
 
 T0 = TopicPartition("t", 0)
 
 
 async def read(consumer: Consumer, count: int, **options: Any) -> list[int]:
-    records: list[ConsumerRecord] = []
-    async with asyncio.timeout(10):
-        while len(records) < count:
-            for some in (await consumer.getmany(timeout_ms=1000, **options)).values():
-                records += some
-    return [int(record.value or b"") for record in records]
+    return test_consumer.numbers(await test_consumer.read(consumer, count, **options))
 
 
 # -- Topics that are deleted and made again

@@ -16,23 +16,10 @@ from odradek.client.errors import KafkaError, ProducerUnusable, TransactionFaile
 from odradek.client.producer.transaction_machine import ABORTABLE, FATAL
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from odradek.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
-from odradek.protocol.messages.end_txn import EndTxnResponse
-from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
-from odradek.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from odradek.protocol.shapes.answers import rejection
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.fake_transactions import committed
-from odradek.tests.support.fakes.wire import Call, Step, answer
+from odradek.tests.support.fakes.wire import Call, Step
 from odradek.tests.support.seeds import IS_SOAK
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
@@ -47,32 +34,9 @@ def error_step(key: ApiKey, code: ErrorCode) -> Step:
     """Answer one request with an error, and do nothing."""
     if key is ApiKey.PRODUCE:
         return refuse_produce(code, after=code in WRITTEN)
-    if key is ApiKey.INIT_PRODUCER_ID:
-        return answer(InitProducerIdResponse(error_code=code))
-    if key is ApiKey.ADD_OFFSETS_TO_TXN:
-        return answer(AddOffsetsToTxnResponse(error_code=code))
-    if key is ApiKey.END_TXN:
-        return answer(EndTxnResponse(error_code=code))
 
     async def step(call: Call) -> Any:
-        request = call.request
-        if key is ApiKey.FIND_COORDINATOR:
-            found = [Coordinator(each, error_code=code) for each in request.coordinator_keys]
-            return FindCoordinatorResponse(coordinators=found)
-        if key is ApiKey.ADD_PARTITIONS_TO_TXN:
-            result = AddPartitionsToTxnPartitionResult
-            topics = [
-                AddPartitionsToTxnTopicResult(t.name, [result(p, code) for p in t.partitions])
-                for t in request.v3_and_below_topics
-            ]
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
-        told = [
-            TxnOffsetCommitResponseTopic(
-                t.name, t.topic_id, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
-            )
-            for t in request.topics
-        ]
-        return TxnOffsetCommitResponse(topics=told)
+        return rejection(call.request, call.version, code)
 
     return step
 

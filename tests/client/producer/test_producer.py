@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import chain, pairwise
 from types import FrameType
@@ -48,14 +49,19 @@ def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
     return Producer(cluster.address, **quick | options)
 
 
-async def test_a_record_is_written_and_told_where() -> None:
-    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
-        await producer.send_and_wait("t", b"before")
-        sent = await producer.send("t", b"value", b"key", timestamp_ms=1234, headers=[("h", b"x"), ("n", None)])
-        assert await sent == RecordMetadata("t", 0, 1, 1234)
-        await producer.send_and_wait("t", b"value", b"key", timestamp_ms=1234, headers={"h": b"x", "n": None})
-        for offset, record in enumerate(cluster.log("t").records()[1:], 1):
-            assert record == (offset, 1234, b"key", b"value", (("h", b"x"), ("n", None)))
+@pytest.fixture
+async def producer(cluster: FakeCluster) -> AsyncIterator[Producer]:
+    async with producer_for(cluster) as started:
+        yield started
+
+
+async def test_a_record_is_written_and_told_where(cluster: FakeCluster, producer: Producer) -> None:
+    await producer.send_and_wait("t", b"before")
+    sent = await producer.send("t", b"value", b"key", timestamp_ms=1234, headers=[("h", b"x"), ("n", None)])
+    assert await sent == RecordMetadata("t", 0, 1, 1234)
+    await producer.send_and_wait("t", b"value", b"key", timestamp_ms=1234, headers={"h": b"x", "n": None})
+    for offset, record in enumerate(cluster.log("t").records()[1:], 1):
+        assert record == (offset, 1234, b"key", b"value", (("h", b"x"), ("n", None)))
 
 
 async def test_many_are_written_in_order_by_key_and_told_where() -> None:
@@ -78,10 +84,9 @@ async def test_many_without_a_key_fill_batches_of_one_partition_after_another() 
         assert len(batches) < 100
 
 
-async def test_nothing_to_send_is_done_at_once() -> None:
-    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
-        assert await producer.send_many("t", []) == BulkMetadata(0, {})
-        await producer.flush()
+async def test_nothing_to_send_is_done_at_once(producer: Producer) -> None:
+    assert await producer.send_many("t", []) == BulkMetadata(0, {})
+    await producer.flush()
 
 
 async def test_a_partition_can_be_named() -> None:
@@ -114,14 +119,13 @@ async def test_batches_are_compressed(codec: str) -> None:
 # -- what passes ------------------------------------------------------------------------------------
 
 
-async def test_records_wait_for_a_broker_that_comes_back() -> None:
-    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
-        await producer.send_and_wait("t", b"before")
-        await cluster.nodes[1].stop()
-        sent = await producer.send("t", b"after")
-        await cluster.nodes[1].start()
-        await sent
-        assert cluster.values("t") == [b"before", b"after"]
+async def test_records_wait_for_a_broker_that_comes_back(cluster: FakeCluster, producer: Producer) -> None:
+    await producer.send_and_wait("t", b"before")
+    await cluster.nodes[1].stop()
+    sent = await producer.send("t", b"after")
+    await cluster.nodes[1].start()
+    await sent
+    assert cluster.values("t") == [b"before", b"after"]
 
 
 # -- what cannot be mended ---------------------------------------------------------------------------
@@ -271,28 +275,26 @@ async def test_a_record_that_is_too_large_is_refused_before_it_is_sent() -> None
             await producer.send_many("t", [(None, b"fits"), (None, b"x" * 1000)])
 
 
-async def test_text_is_refused_before_it_is_sent() -> None:
+async def test_text_is_refused_before_it_is_sent(cluster: FakeCluster, producer: Producer) -> None:
     bad: Any = "text"
-    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
-        for send in (
-            producer.send("t", bad),
-            producer.send("t", b"", bad),
-            producer.send("t", b"", headers=[("h", bad)]),
-            producer.send("t", b"", headers=[(b"h", b"")]),  # pyright: ignore[reportArgumentType]
-            producer.send_many("t", [(None, bad)]),
-            producer.send_many("t", [(bad, None)]),
-        ):
-            with pytest.raises(TypeError, match="must be"):
-                await send
-        await producer.send_and_wait("t", bytearray(b"any bytes"))  # pyright: ignore[reportArgumentType]
-        assert cluster.values("t") == [b"any bytes"]
+    for send in (
+        producer.send("t", bad),
+        producer.send("t", b"", bad),
+        producer.send("t", b"", headers=[("h", bad)]),
+        producer.send("t", b"", headers=[(b"h", b"")]),  # pyright: ignore[reportArgumentType]
+        producer.send_many("t", [(None, bad)]),
+        producer.send_many("t", [(bad, None)]),
+    ):
+        with pytest.raises(TypeError, match="must be"):
+            await send
+    await producer.send_and_wait("t", bytearray(b"any bytes"))  # pyright: ignore[reportArgumentType]
+    assert cluster.values("t") == [b"any bytes"]
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, 1 << 63])
-async def test_a_time_that_no_record_can_have_is_refused(timestamp_ms: int) -> None:
-    async with FakeCluster({"t": 1}) as cluster, producer_for(cluster) as producer:
-        with pytest.raises(KafkaError, match="INVALID_TIMESTAMP"):
-            await producer.send("t", b"x", timestamp_ms=timestamp_ms)
+async def test_a_time_that_no_record_can_have_is_refused(producer: Producer, timestamp_ms: int) -> None:
+    with pytest.raises(KafkaError, match="INVALID_TIMESTAMP"):
+        await producer.send("t", b"x", timestamp_ms=timestamp_ms)
 
 
 @pytest.mark.parametrize(

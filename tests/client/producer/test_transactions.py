@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -43,6 +44,18 @@ def producer_for(cluster: FakeCluster, **options: Any) -> Producer:
     return Producer(cluster.address, transactional_id="x", **quick | options)
 
 
+@pytest.fixture(params=VERSIONS)
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
+    async with cluster_of(request.param) as started:
+        yield started
+
+
+@pytest.fixture
+async def producer(cluster: FakeCluster) -> AsyncIterator[Producer]:
+    async with producer_for(cluster) as started:
+        yield started
+
+
 def visible(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
     return committed(cluster.log("t", partition).batches)
 
@@ -56,22 +69,20 @@ def asked(cluster: FakeCluster) -> list[str]:
 # -- Commit and abort
 
 
-@both_versions
-async def test_records_and_offsets_become_visible_with_the_commit(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        async with producer.transaction():
-            for number in range(10):
-                await producer.send("t", b"%d" % number, partition=number % 2)
-            await producer.send_offsets({TopicPartition("in", 0): 10}, "g")
-            await producer.flush()
-            assert visible(cluster) == []
-            assert cluster.group.committed == {}
-        assert visible(cluster) == [b"0", b"2", b"4", b"6", b"8"]
-        assert visible(cluster, 1) == [b"1", b"3", b"5", b"7", b"9"]
-        assert cluster.group.committed == {("in", 0): 10}
-        async with producer.transaction():
-            await producer.send_many("t", [(None, b"more")], partition=0)
-        assert visible(cluster)[-1] == b"more"
+async def test_records_and_offsets_become_visible_with_the_commit(cluster: FakeCluster, producer: Producer) -> None:
+    async with producer.transaction():
+        for number in range(10):
+            await producer.send("t", b"%d" % number, partition=number % 2)
+        await producer.send_offsets({TopicPartition("in", 0): 10}, "g")
+        await producer.flush()
+        assert visible(cluster) == []
+        assert cluster.group.committed == {}
+    assert visible(cluster) == [b"0", b"2", b"4", b"6", b"8"]
+    assert visible(cluster, 1) == [b"1", b"3", b"5", b"7", b"9"]
+    assert cluster.group.committed == {("in", 0): 10}
+    async with producer.transaction():
+        await producer.send_many("t", [(None, b"more")], partition=0)
+    assert visible(cluster)[-1] == b"more"
 
 
 async def test_version_1_adds_partitions_and_groups_and_keeps_its_epoch() -> None:
@@ -102,20 +113,18 @@ async def test_version_2_adds_by_writing_and_gets_an_epoch_from_each_end() -> No
         assert [(h.producer_epoch, h.base_sequence) for h in headers if not h.is_control] == [(0, 0), (1, 0)]
 
 
-@both_versions
-async def test_an_exception_aborts(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        with pytest.raises(ZeroDivisionError):
-            async with producer.transaction():
-                await producer.send_and_wait("t", b"written", partition=0)
-                waiting = await producer.send("t", b"dropped", partition=1)
-                raise ZeroDivisionError
-        with pytest.raises(TransactionAborted):
-            await waiting
+async def test_an_exception_aborts(cluster: FakeCluster, producer: Producer) -> None:
+    with pytest.raises(ZeroDivisionError):
         async with producer.transaction():
-            await producer.send("t", b"kept", partition=0)
-        assert visible(cluster) == [b"kept"]
-        assert cluster.transactions.ends == [("x", False), ("x", True)]
+            await producer.send_and_wait("t", b"written", partition=0)
+            waiting = await producer.send("t", b"dropped", partition=1)
+            raise ZeroDivisionError
+    with pytest.raises(TransactionAborted):
+        await waiting
+    async with producer.transaction():
+        await producer.send("t", b"kept", partition=0)
+    assert visible(cluster) == [b"kept"]
+    assert cluster.transactions.ends == [("x", False), ("x", True)]
 
 
 async def test_an_exception_of_the_block_stays_where_the_producer_was_stopped() -> None:
@@ -127,33 +136,29 @@ async def test_an_exception_of_the_block_stays_where_the_producer_was_stopped() 
     assert any("the producer is not running" in each for each in caught.value.__notes__)
 
 
-@both_versions
-async def test_an_empty_transaction_asks_for_nothing(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        async with producer.transaction():
-            pass
-        await producer.begin_transaction()
-        await producer.abort_transaction()
-        assert asked(cluster) == []
+async def test_an_empty_transaction_asks_for_nothing(cluster: FakeCluster, producer: Producer) -> None:
+    async with producer.transaction():
+        pass
+    await producer.begin_transaction()
+    await producer.abort_transaction()
+    assert asked(cluster) == []
 
 
-@both_versions
-async def test_a_member_of_a_group_is_named_and_checked(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        await producer.begin_transaction()
-        stale = ConsumerGroupMetadata("g", 3, "somebody", "instance")
-        with pytest.raises(TransactionFailed, match="ILLEGAL_GENERATION"):
-            await producer.send_offsets_to_transaction({T0: 1}, stale)
-        request = cluster.calls(ApiKey.TXN_OFFSET_COMMIT)[0].request
-        assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (
-            3,
-            "somebody",
-            "instance",
-        )
-        await producer.abort_transaction()
-        async with producer.transaction():
-            await producer.send_offsets({T0: 2}, "g")
-        assert cluster.group.committed == {("t", 0): 2}
+async def test_a_member_of_a_group_is_named_and_checked(cluster: FakeCluster, producer: Producer) -> None:
+    await producer.begin_transaction()
+    stale = ConsumerGroupMetadata("g", 3, "somebody", "instance")
+    with pytest.raises(TransactionFailed, match="ILLEGAL_GENERATION"):
+        await producer.send_offsets_to_transaction({T0: 1}, stale)
+    request = cluster.calls(ApiKey.TXN_OFFSET_COMMIT)[0].request
+    assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (
+        3,
+        "somebody",
+        "instance",
+    )
+    await producer.abort_transaction()
+    async with producer.transaction():
+        await producer.send_offsets({T0: 2}, "g")
+    assert cluster.group.committed == {("t", 0): 2}
 
 
 # -- Calls that do not fit
@@ -216,21 +221,18 @@ async def test_a_record_that_fails_fails_the_commit_and_an_abort_makes_the_produ
         assert visible(cluster) == [b"next"]
 
 
-@both_versions
-async def test_a_commit_that_fails_aborts_at_the_end_of_the_block(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
-        with pytest.raises(TransactionFailed):
-            async with producer.transaction():
-                await producer.send("t", b"bad", partition=0)
+async def test_a_commit_that_fails_aborts_at_the_end_of_the_block(cluster: FakeCluster, producer: Producer) -> None:
+    cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
+    with pytest.raises(TransactionFailed):
         async with producer.transaction():
-            await producer.send("t", b"next", partition=0)
-        assert visible(cluster) == [b"next"]
+            await producer.send("t", b"bad", partition=0)
+    async with producer.transaction():
+        await producer.send("t", b"next", partition=0)
+    assert visible(cluster) == [b"next"]
 
 
-@both_versions
-async def test_records_that_wait_for_a_failed_transaction_fail_at_once(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
+async def test_records_that_wait_for_a_failed_transaction_fail_at_once(cluster: FakeCluster) -> None:
+    async with producer_for(cluster) as producer:
         await producer.begin_transaction()
         cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.INVALID_RECORD))
         sent = [await producer.send("t", b"%d" % number, partition=number % 2) for number in range(6)]
@@ -239,9 +241,8 @@ async def test_records_that_wait_for_a_failed_transaction_fail_at_once(version: 
         await producer.abort_transaction()
 
 
-@both_versions
-async def test_a_newer_producer_fences_the_older_one(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as old:
+async def test_a_newer_producer_fences_the_older_one(cluster: FakeCluster) -> None:
+    async with producer_for(cluster) as old:
         await old.begin_transaction()
         await old.send_and_wait("t", b"old", partition=0)
         async with producer_for(cluster) as new:
@@ -256,9 +257,8 @@ async def test_a_newer_producer_fences_the_older_one(version: int) -> None:
         assert visible(cluster) == [b"new"]
 
 
-@both_versions
-async def test_a_fenced_producer_leaves_its_block_with_the_error(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as old:
+async def test_a_fenced_producer_leaves_its_block_with_the_error(cluster: FakeCluster) -> None:
+    async with producer_for(cluster) as old:
         with pytest.raises(ProducerFenced):
             async with old.transaction():
                 await old.send_and_wait("t", b"old", partition=0)
@@ -333,27 +333,25 @@ async def test_a_stop_without_a_limit_waits_for_a_lost_cluster_no_longer_than_ma
         assert "stopped before its transaction has ended" in caplog.text
 
 
-@both_versions
-async def test_a_commit_that_takes_too_long_goes_on_and_can_be_waited_for_again(version: int) -> None:
-    async with cluster_of(version) as cluster:
-        cluster.on(ApiKey.END_TXN, keep_silent)
-        async with producer_for(cluster, max_block_ms=100, request_timeout_ms=400) as producer:
-            await producer.begin_transaction()
-            await producer.send("t", b"x", partition=0)
-            with pytest.raises(RequestTimedOut, match="max_block_ms"):
+async def test_a_commit_that_takes_too_long_goes_on_and_can_be_waited_for_again(cluster: FakeCluster) -> None:
+    cluster.on(ApiKey.END_TXN, keep_silent)
+    async with producer_for(cluster, max_block_ms=100, request_timeout_ms=400) as producer:
+        await producer.begin_transaction()
+        await producer.send("t", b"x", partition=0)
+        with pytest.raises(RequestTimedOut, match="max_block_ms"):
+            await producer.commit_transaction()
+        with pytest.raises(InvalidTransactionState, match="committing"):
+            await producer.abort_transaction()
+        while True:
+            try:
                 await producer.commit_transaction()
-            with pytest.raises(InvalidTransactionState, match="committing"):
-                await producer.abort_transaction()
-            while True:
-                try:
-                    await producer.commit_transaction()
-                    break
-                except RequestTimedOut:
-                    continue
-            assert visible(cluster) == [b"x"]
-            async with producer.transaction():
-                await producer.send("t", b"y", partition=0)
-        assert visible(cluster) == [b"x", b"y"]
+                break
+            except RequestTimedOut:
+                continue
+        assert visible(cluster) == [b"x"]
+        async with producer.transaction():
+            await producer.send("t", b"y", partition=0)
+    assert visible(cluster) == [b"x", b"y"]
 
 
 @both_versions
@@ -406,68 +404,59 @@ async def cancel_after(task: asyncio.Task[None], turns: int) -> bool:
     return was_under_way
 
 
-@both_versions
-async def test_cancellation_at_any_await_leaves_a_producer_that_works(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        turns = 0
-        while await cancel_after(asyncio.create_task(one_transaction(producer, turns)), turns):
-            turns += 1
-        assert turns > 10
-        await one_transaction(producer, 999)
-        first, second = visible(cluster), visible(cluster, 1)
-        assert first == second
-        assert first[-1] == b"999"
-        assert cluster.group.committed[("in", 0)] == 999
+async def test_cancellation_at_any_await_leaves_a_producer_that_works(cluster: FakeCluster, producer: Producer) -> None:
+    turns = 0
+    while await cancel_after(asyncio.create_task(one_transaction(producer, turns)), turns):
+        turns += 1
+    assert turns > 10
+    await one_transaction(producer, 999)
+    first, second = visible(cluster), visible(cluster, 1)
+    assert first == second
+    assert first[-1] == b"999"
+    assert cluster.group.committed[("in", 0)] == 999
 
 
-@both_versions
-async def test_a_cancelled_call_can_be_made_again(version: int) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        for number in range(30):
-            await producer.begin_transaction()
-            await producer.send("t", b"%d" % number, partition=0)
-            end = producer.abort_transaction if number % 3 == 2 else producer.commit_transaction
-            task = asyncio.create_task(end())
-            for _ in range(number % 15):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            if task.cancelled():
-                await end()
-        assert visible(cluster) == [b"%d" % number for number in range(30) if number % 3 != 2]
+async def test_a_cancelled_call_can_be_made_again(cluster: FakeCluster, producer: Producer) -> None:
+    for number in range(30):
+        await producer.begin_transaction()
+        await producer.send("t", b"%d" % number, partition=0)
+        end = producer.abort_transaction if number % 3 == 2 else producer.commit_transaction
+        task = asyncio.create_task(end())
+        for _ in range(number % 15):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if task.cancelled():
+            await end()
+    assert visible(cluster) == [b"%d" % number for number in range(30) if number % 3 != 2]
 
 
 # -- Stop
 
 
-@both_versions
-async def test_stopping_aborts_an_open_transaction(version: int) -> None:
-    async with cluster_of(version) as cluster:
-        async with producer_for(cluster) as producer:
-            await producer.begin_transaction()
-            await producer.send_and_wait("t", b"x", partition=0)
-        assert cluster.transactions.ends == [("x", False)]
-
-
-@both_versions
-@pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT], ids=lambda key: key.name)
-async def test_stopping_ends_in_time_at_a_stall(version: int, key: ApiKey) -> None:
-    async with cluster_of(version) as cluster, producer_for(cluster) as producer:
-        cluster.on(key, *[keep_silent] * 5)
+async def test_stopping_aborts_an_open_transaction(cluster: FakeCluster) -> None:
+    async with producer_for(cluster) as producer:
         await producer.begin_transaction()
-        waiting = await producer.send("t", b"x", partition=0)
-        offsets = asyncio.create_task(producer.send_offsets({T0: 1}, "g"))
-        commit = asyncio.create_task(producer.flush())
-        await asyncio.sleep(0.01)
-        await in_time(producer.stop)
-        async with asyncio.timeout(5):
-            results = await asyncio.gather(waiting, offsets, commit, return_exceptions=True)
-        assert all(result is None or isinstance(result, (tuple, KafkaError)) for result in results)
+        await producer.send_and_wait("t", b"x", partition=0)
+    assert cluster.transactions.ends == [("x", False)]
 
 
-@both_versions
+@pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT], ids=lambda key: key.name)
+async def test_stopping_ends_in_time_at_a_stall(cluster: FakeCluster, producer: Producer, key: ApiKey) -> None:
+    cluster.on(key, *[keep_silent] * 5)
+    await producer.begin_transaction()
+    waiting = await producer.send("t", b"x", partition=0)
+    offsets = asyncio.create_task(producer.send_offsets({T0: 1}, "g"))
+    commit = asyncio.create_task(producer.flush())
+    await asyncio.sleep(0.01)
+    await in_time(producer.stop)
+    async with asyncio.timeout(5):
+        results = await asyncio.gather(waiting, offsets, commit, return_exceptions=True)
+    assert all(result is None or isinstance(result, (tuple, KafkaError)) for result in results)
+
+
 @pytest.mark.parametrize("step", [drop, do_and_drop], ids=["before", "after"])
-async def test_lost_connections_at_each_request_change_nothing(version: int, step: Any) -> None:
+async def test_lost_connections_at_each_request_change_nothing(cluster: FakeCluster, step: Any) -> None:
     keys = [
         ApiKey.PRODUCE,
         ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -477,13 +466,12 @@ async def test_lost_connections_at_each_request_change_nothing(version: int, ste
         ApiKey.FIND_COORDINATOR,
         ApiKey.INIT_PRODUCER_ID,
     ]
-    async with cluster_of(version) as cluster:
-        cluster.on(ApiKey.INIT_PRODUCER_ID, step)
-        async with producer_for(cluster) as producer:
-            for number, key in enumerate(keys):
-                cluster.on(key, step)
-                await one_transaction(producer, number)
-        assert visible(cluster) == visible(cluster, 1) == [b"%d" % number for number in range(len(keys))]
+    cluster.on(ApiKey.INIT_PRODUCER_ID, step)
+    async with producer_for(cluster) as producer:
+        for number, key in enumerate(keys):
+            cluster.on(key, step)
+            await one_transaction(producer, number)
+    assert visible(cluster) == visible(cluster, 1) == [b"%d" % number for number in range(len(keys))]
 
 
 async def test_a_record_that_comes_before_the_last_markers_is_soon_sent_again() -> None:

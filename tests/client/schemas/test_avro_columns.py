@@ -147,17 +147,9 @@ class Chance(random.Random):
             case 2:
                 return content[:at] + bytes([self.randrange(256)]) + content[at + 1 :]
             case 3:
-                return (
-                    content[:at]
-                    + self.choice([b"\xff" * 9 + b"\x01", b"\xfe\xff\xff\xff\x0f", b"\x80" * 11])
-                    + content[at:]
-                )
+                return content[:at] + self.choice(NUMBERS) + content[at:]
             case _:
-                return (
-                    content[:at]
-                    + self.choice(["é€😀".encode(), b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\0"])
-                    + content[at:]
-                )
+                return content[:at] + self.choice(TEXTS) + content[at:]
 
 
 def both(column: Any, raw: Any, final: Any, unpack: Any, programs: Any) -> tuple[list[Any], list[bool]]:

@@ -28,6 +28,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_records, "_LOOK_MS", 2)
 
 
+async def consume(consumer: ShareConsumer[Any, Any], handle: Any, **options: Any) -> None:
+    async with asyncio.timeout(30):
+        await consumer.consume(handle, **QUICK | options)
+
+
 def until_it_is_lost(consumer: ShareConsumer[Any, Any]) -> Callable[[ShareRecord[Any, Any]], Awaitable[None]]:
     """Return a handler that lasts until the lock of its record has ended, and then drains the consumer."""
 
@@ -50,8 +55,7 @@ async def test_what_a_handler_has_done_is_accepted(cluster: FakeCluster, consume
             if len(seen) == 50:
                 await consumer.drain()
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, concurrency=4, **QUICK)
+        await consume(consumer, handle, concurrency=4)
         assert kinds(cluster) == dict.fromkeys(range(50), ACCEPT)
     assert sorted(seen) == list(range(50))
 
@@ -66,8 +70,7 @@ async def test_a_handler_may_say_itself_what_becomes_of_a_record(cluster: FakeCl
             if record.offset == 2:
                 await consumer.drain()
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, **QUICK)
+        await consume(consumer, handle)
     assert kinds(cluster) == {0: ACCEPT, 1: REJECT, 2: ACCEPT}
 
 
@@ -83,8 +86,7 @@ async def test_a_record_whose_handler_fails_is_released_after_a_pause_and_comes_
             if len(counts) == 4:
                 await consumer.drain()
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, **QUICK)
+        await consume(consumer, handle)
     assert sorted(counts) == [(0, 1), (0, 2), (0, 3), (1, 1)]
     assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT}
 
@@ -99,8 +101,7 @@ async def test_what_pauses_or_waits_at_the_end_is_released(cluster: FakeCluster)
             await consumer.drain()
             await asyncio.Event().wait()
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000, drain_timeout_ms=1)
+        await consume(consumer, handle, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000, drain_timeout_ms=1)
         assert (kinds(cluster), cluster.share_group.acquired) == ({}, {})
 
 
@@ -117,8 +118,7 @@ async def test_locks_are_renewed_while_a_handler_runs(cluster: FakeCluster) -> N
             if record.offset == 2:
                 await consumer.drain()
 
-        async with asyncio.timeout(30):
-            await consumer.consume(handle, **QUICK)
+        await consume(consumer, handle)
     assert done.is_set() and kinds(cluster) == dict.fromkeys(range(3), ACCEPT)
 
 
@@ -126,8 +126,7 @@ async def test_a_handler_that_lasts_too_long_loses_its_record(cluster: FakeClust
     cluster.share_group.lock_ms = 100
     write(cluster.log("t"), 1)
     async with worker(cluster, max_poll_interval_ms=1) as consumer:
-        async with asyncio.timeout(30):
-            await consumer.consume(until_it_is_lost(consumer), **QUICK)
+        await consume(consumer, until_it_is_lost(consumer))
     assert cluster.share_group.renewed == [] and len(set(cluster.share_group.left)) == 1
 
 
@@ -136,8 +135,7 @@ async def test_where_renewals_are_rejected_each_record_is_tried_once(cluster: Fa
     cluster.share_group.may_renew = False
     write(cluster.log("t"), 3)
     async with worker(cluster) as consumer:
-        async with asyncio.timeout(30):
-            await consumer.consume(until_it_is_lost(consumer), **QUICK)
+        await consume(consumer, until_it_is_lost(consumer))
     assert cluster.share_group.renewed == []
 
 
@@ -167,8 +165,7 @@ async def test_a_handler_may_stop_the_consumer(cluster: FakeCluster) -> None:
     async def handle(record: ShareRecord[Any, Any]) -> None:
         await consumer.stop()
 
-    async with asyncio.timeout(20):
-        await consumer.consume(handle, **QUICK)
+    await consume(consumer, handle)
     assert kinds(cluster) == {0: ACCEPT}
 
 
@@ -179,8 +176,7 @@ async def test_a_signal_ends_it(cluster: FakeCluster) -> None:
         async def handle(record: ShareRecord[Any, Any]) -> None:
             signal.raise_signal(signal.SIGUSR1)
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, drain_on=[signal.SIGUSR1], **QUICK)
+        await consume(consumer, handle, drain_on=[signal.SIGUSR1])
     assert kinds(cluster) == {0: ACCEPT}
 
 
@@ -195,8 +191,7 @@ async def test_it_is_one_at_a_time_and_its_options_are_checked(cluster: FakeClus
 
         with pytest.raises(InvalidOption):
             await consumer.consume(handle, concurrency=0)
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, **QUICK)
+        await consume(consumer, handle)
 
 
 async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeCluster) -> None:
@@ -212,8 +207,7 @@ async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeClu
         async def handle(record: ShareRecord[Any, Any]) -> None:
             await consumer.drain()
 
-        async with asyncio.timeout(20):
-            await consumer.consume(handle, concurrency=2, **QUICK)
+        await consume(consumer, handle, concurrency=2)
     assert kinds(cluster)[1] == ACCEPT
 
 
@@ -233,8 +227,7 @@ async def test_what_no_handler_will_soon_have_stays_with_the_group(
             if record.offset == 499:
                 await consumer.drain()
 
-        async with asyncio.timeout(30):
-            await consumer.consume(handle, concurrency=2, **QUICK)
+        await consume(consumer, handle, concurrency=2)
     assert held[0] == 2
     asked = [call.request.max_records for call in cluster.calls(ApiKey.SHARE_FETCH)]
     assert asked[0] == 2 < max(asked) <= 500
@@ -251,8 +244,7 @@ async def test_locks_are_renewed_of_what_was_fetched_and_no_worker_has(cluster: 
             if record.offset == 59:
                 await consumer.drain()
 
-        async with asyncio.timeout(30):
-            await consumer.consume(handle, **QUICK)
+        await consume(consumer, handle)
         assert kinds(cluster) == dict.fromkeys(range(60), ACCEPT)
 
 
@@ -280,8 +272,7 @@ async def test_a_leader_that_does_not_answer_holds_no_other_renewal_up() -> None
                 else:
                     await answers.wait()
 
-            async with asyncio.timeout(30):
-                await consumer.consume(handle, concurrency=2, **QUICK)
+            await consume(consumer, handle, concurrency=2)
             assert kinds(cluster)[0] == ACCEPT
 
 
@@ -289,8 +280,7 @@ async def test_a_record_that_is_lost_is_not_in_the_way_of_later_polls(cluster: F
     cluster.share_group.lock_ms = 200
     write(cluster.log("t"), 1)
     async with explicit(cluster, max_poll_interval_ms=1) as consumer:
-        async with asyncio.timeout(30):
-            await consumer.consume(until_it_is_lost(consumer), **QUICK)
+        await consume(consumer, until_it_is_lost(consumer))
         assert await consumer.getmany() == {}
 
 

@@ -309,10 +309,9 @@ class World:
         asked = OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
         return self.groups.delete_offsets(FakeContext(0), OffsetDeleteRequest("g", [asked]))
 
-    def committed(self, group: str = "g", partition: int = 0) -> int:
+    def committed(self, group: str = "g", partition: int = 0, topic: str = "t") -> int:
         """Return the offset that a fetch gives, -1 for none."""
-        topic = OffsetFetchRequestTopics("t", partition_indexes=[partition])
-        asked = OffsetFetchRequestGroup(group, topics=[topic])
+        asked = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[partition])])
         response = self.groups.fetch_offsets(FakeContext(9), OffsetFetchRequest(groups=[asked]))
         (found,) = response.groups
         assert found.error_code == 0, found.error_code

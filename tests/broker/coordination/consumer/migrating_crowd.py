@@ -11,17 +11,7 @@ from typing import Any
 from odradek.broker.coordination.groups.group import Group
 from odradek.broker.coordination.modern.state import Place
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from odradek.tests.broker.coordination.classic.world import FakeContext, World
+from odradek.tests.broker.coordination.classic.world import FakeContext, World, code_of
 from odradek.tests.broker.coordination.consumer.classic_client import ClassicClient
 from odradek.tests.broker.coordination.consumer.crowd import GROUP, Client, Crowd
 
@@ -103,12 +93,10 @@ class MigratingCrowd(Crowd):
             return
         self.offset += 1
         epoch = one.epoch if isinstance(one, Client) else one.generation
-        parts = [OffsetCommitRequestPartition(place[1], self.offset, committed_metadata="")]
-        asked = [OffsetCommitRequestTopic(topic.name, topic_id=topic.id, partitions=parts)]
-        request = OffsetCommitRequest(GROUP, epoch, one.member_id, one.instance_id, topics=asked)
+        named = {"topic": topic.name, "topic_id": topic.id, "partition": place[1]}
         before = self._is_member(one)
-        response: Any = self.world.groups.commit_offsets(FakeContext(9), request)
-        if response.topics[0].partitions[0].error_code == ErrorCode.NONE:
+        committed = self.world.commit(self.offset, one.member_id, epoch, group_instance_id=one.instance_id, **named)
+        if code_of(committed) == ErrorCode.NONE:
             assert before, f"{one} is no member, and has committed {place}"
             self.committed[place] = self.offset
         self.check()
@@ -158,10 +146,7 @@ class MigratingCrowd(Crowd):
     def _fetched(self, place: Place) -> int:
         topic = self.world.topics.by_id(place[0])
         assert topic is not None
-        asked = OffsetFetchRequestTopics(topic.name, topic_id=topic.id, partition_indexes=[place[1]])
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=[asked])])
-        response: Any = self.world.groups.fetch_offsets(FakeContext(9), request)
-        return response.groups[0].topics[0].partitions[0].committed_offset
+        return self.world.committed(partition=place[1], topic=topic.name)
 
 
 def leaving(client: Client) -> Any:

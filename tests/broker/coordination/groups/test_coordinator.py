@@ -460,9 +460,6 @@ async def test_checks_before_a_request_reaches_its_group(world: World) -> None:
     assert world.join("stranger").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.join(protocol_type="").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.join(protocols=[]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
-    assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
-    assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert not world.groups.groups
     assert not world.log.exists
 

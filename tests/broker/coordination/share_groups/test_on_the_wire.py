@@ -19,24 +19,11 @@ from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescr
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
-from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.coordination.classic.world import FakeContext
+from odradek.tests.broker.coordination.groups import wire_requests
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, ShareMember, acquired, data_of
 from odradek.tests.support.fakes.clock import FakeClock
@@ -108,8 +95,7 @@ class Shares:
         return await self.raw.ask(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, request)
 
     async def delete(self, group: str = "g") -> int:
-        response = await self.raw.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
-        return response.results[0].error_code
+        return (await wire_requests.delete_groups(self.raw, group))[group]
 
     def id_of(self, name: str) -> bytes:
         topic = self.broker.topics.get(name)
@@ -272,8 +258,7 @@ async def test_a_group_is_there_after_a_restart(config: BrokerConfig) -> None:
 
 async def test_no_group_of_another_kind_becomes_a_share_group(shares: Shares) -> None:
     raw = shares.raw
-    commit = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])]
-    await raw.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest("simple", -1, "", topics=commit))
+    assert await wire_requests.commit(raw, {0: 5}, 8, group_id="simple") == [0]
     consumer = ConsumerGroupHeartbeatRequest("cons", "c1", 0, None, None, 1000, ["t"], topic_partitions=[])
     assert (await raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer)).error_code == 0
     for group in ("simple", "cons"):
@@ -290,28 +275,21 @@ async def test_a_share_group_serves_no_other_protocol(shares: Shares) -> None:
     raw = shares.raw
     await shares.beat("m1")
     for member in ("", "m1"):
-        join = JoinGroupRequest("g", 30_000, 30_000, member, None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-        assert (await raw.ask(ApiKey.JOIN_GROUP, 9, join)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    beat = await raw.ask(ApiKey.HEARTBEAT, 4, HeartbeatRequest("g", 2, "m1", None))
-    assert beat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await wire_requests.join(raw, member)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert await wire_requests.heartbeat(raw, "m1", 2) == ErrorCode.UNKNOWN_MEMBER_ID
     consumer = ConsumerGroupHeartbeatRequest("g", "c1", 0, None, None, 1000, ["t"], topic_partitions=[])
     response = await raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer)
     assert (response.error_code, response.error_message) == (69, "Group g is not a consumer group.")
     described = await raw.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(["g"]))
     assert described.groups[0].error_message == "Group g is not a consumer group."
     for version, epoch, member in ((8, -1, ""), (9, -1, ""), (9, 2, "m1"), (9, 2, "zz")):
-        topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])]
-        request = OffsetCommitRequest("g", epoch, member, topics=topics)
-        committed = await raw.ask(ApiKey.OFFSET_COMMIT, version, request)
-        assert committed.topics[0].partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    deletion = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])])
-    assert (await raw.ask(ApiKey.OFFSET_DELETE, 0, deletion)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        who = {"generation_id_or_member_epoch": epoch, "member_id": member}
+        assert await wire_requests.commit(raw, {0: 5}, version, **who) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert await wire_requests.delete_offsets(raw, t=[0]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
     for version, code in ((5, 0), (6, 69)):
-        (found,) = (await raw.ask(ApiKey.DESCRIBE_GROUPS, version, DescribeGroupsRequest(["g"]))).groups
+        found = await wire_requests.describe(raw, version=version)
         assert (found.group_state, found.error_code) == ("Dead", code)
-    (listed,) = (await raw.ask(ApiKey.LIST_GROUPS, 5, ListGroupsRequest([], ["Share"]))).groups
-    assert (listed.group_id, listed.protocol_type, listed.group_type) == ("g", "share", "share")
-    assert listed.group_state == "Stable"
+    assert await wire_requests.list_groups(raw, types=("Share",)) == [("g", "share", "Stable", "share")]
     assert await shares.delete() == ErrorCode.NON_EMPTY_GROUP
 
 
