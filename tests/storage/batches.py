@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from odradek.protocol.records.batch import BatchHeader, encode_batch, iter_headers, read_header
 from odradek.protocol.records.record import Record
@@ -59,6 +60,13 @@ def read_all(log: Log, max_bytes: int = 1 << 20) -> bytes:
 def headers_of(log: Log) -> Iterator[BatchHeader]:
     """The headers of all batches."""
     return (header for header, _ in log.iter_batches(log.log_start_offset))
+
+
+def flip(path: Path, position: int = -1, bit: int = 0) -> None:
+    """Change one bit of a file, of its last byte where no other is named."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
 
 
 def roll(log: Log, now_ms: int = 1000) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from odradek.storage.errors import DiskError, LockedError, ShortRead
 from odradek.storage.files import DISK, DirectoryLock, FileRange, NotCached
-from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 
 def test_a_range_reads_itself(tmp_path: Path) -> None:
@@ -49,23 +48,6 @@ def test_failures_name_operation_and_path(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_unlinked_already(tmp_path: Path) -> None:
     DISK.unlink(tmp_path / "none")
-
-
-def test_a_file_replaced_at_any_byte_is_old_or_new(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    for steps in range(100):
-        disk = FaultyDisk()
-        disk.write_atomically(path, b"old content")
-        disk.stop_after(steps)
-        try:
-            disk.write_atomically(path, b"new")
-        except PowerCut:
-            disk.lose(steps)
-            assert path.read_bytes() in (b"old content", b"new")
-        else:
-            disk.lose(steps)
-            assert path.read_bytes() == b"new"
-            return
 
 
 def test_a_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.storage.integrity import CUT, KNOWN, REBUILT, REMOVED, SERVED, repair, segment_files, verify
 from odradek.storage.log import Log, LogConfig
-from odradek.tests.storage.batches import append, batch, headers_of
+from odradek.tests.storage.batches import append, batch, flip, headers_of
 from odradek.tests.support.seeds import examples
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150)
@@ -38,14 +38,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def directory(whole: Path, tmp_path: Path) -> Path:
     """A copy to be damaged."""
     return Path(shutil.copytree(whole, tmp_path / "t-0"))
-
-
-def flip(path: Path, position: int, bit: int = 0) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        (byte,) = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ (1 << bit)]))
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import pytest
 from odradek.storage.config import LogConfig
 from odradek.storage.known_damage import LOST_RECORDS
 from odradek.storage.log import Log
-from odradek.tests.storage.batches import append, batch
+from odradek.tests.storage.batches import append, batch, flip
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 BATCHES = 12
@@ -104,12 +104,6 @@ def test_a_note_that_cannot_be_read_says_that_all_may_be_lost(directory: Path, c
 
 
 # -- What lies right below a recovery point that is known
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
 
 
 def shorten(path: Path) -> None:

@@ -18,10 +18,8 @@ from odradek.storage.errors import (
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
-from odradek.tests.storage.batches import append, batch, find_time, headers_of, max_timestamp, read_all, roll
+from odradek.tests.storage.batches import NEVER, append, batch, find_time, headers_of, max_timestamp, read_all, roll
 from odradek.tests.support.disks.disk import FaultyDisk
-
-NEVER = 2**63 - 1
 
 
 @pytest.fixture
@@ -77,12 +75,6 @@ def test_a_read_returns_the_appended_bytes(directory: Path) -> None:
     assert log.size_bytes == len(data)
 
 
-def test_a_read_from_the_middle_of_a_batch_gives_the_whole_batch(directory: Path) -> None:
-    log = filled(directory, 3, records=5)
-    for offset in range(5, 10):
-        assert read_header(log.read(offset, 1 << 20, NEVER).read()).base_offset == 5
-
-
 def test_the_first_batch_comes_whole_even_where_it_exceeds_the_limit(directory: Path) -> None:
     log = opened(directory)
     large = batch(0, size=1000)
@@ -94,28 +86,11 @@ def test_the_first_batch_comes_whole_even_where_it_exceeds_the_limit(directory: 
     assert len(log.read(0, 0, NEVER, minimum_one=False)) == 0
 
 
-def test_a_limit_inside_a_segment_never_skips_to_the_next_segment(directory: Path) -> None:
-    log = filled(directory, 30, segment_bytes=400)
-    assert len(names(directory)) > 3 * 4
-    for limit in (1, 77, 100, 399, 5000):
-        offsets = [header.base_offset for _, header in iter_headers(read_all(log, limit))]
-        assert offsets == list(range(0, 60, 2))
-
-
 def test_a_read_at_a_segments_last_batch_ends_with_the_segment(directory: Path) -> None:
     log = filled(directory, 10, segment_bytes=200)
     first = read_header(log.read(0, 1 << 20, NEVER).read())
     assert len(log.read(0, 1 << 20, NEVER)) < log.size_bytes
     assert read_header(log.read(first.next_offset, 1 << 20, NEVER).read()).base_offset == first.next_offset
-
-
-def test_nothing_at_or_past_up_to_is_read(directory: Path) -> None:
-    log = filled(directory, 10, segment_bytes=400)
-    for up_to in range(20):
-        visible = [header.base_offset for _, header in iter_headers(log.read(0, 1 << 20, up_to).read())]
-        assert all(base + 2 <= up_to for base in visible)
-    assert len(log.read(8, 1 << 20, 8)) == 0
-    assert len(log.read(12, 1 << 20, 8)) == 0
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 21, NEVER])
@@ -125,13 +100,6 @@ def test_a_read_outside_of_the_log_is_out_of_range(directory: Path, offset: int)
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(offset, 100, NEVER)
     assert (caught.value.start, caught.value.end, caught.value.code) == (4, 20, ErrorCode.OFFSET_OUT_OF_RANGE)
-
-
-def test_in_a_gap_the_next_batch_is_read(directory: Path) -> None:
-    log = opened(directory)
-    append(log, batch(0))
-    append(log, batch(100))
-    assert read_header(log.read(50, 1 << 20, NEVER).read()).base_offset == 100
 
 
 def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory: Path) -> None:
@@ -243,13 +211,6 @@ def test_an_empty_segment_gives_way_to_one_that_begins_where_it_must(directory: 
     assert len(read_all(log)) == log.size_bytes
 
 
-def test_a_config_that_is_replaced_counts_from_the_next_append(directory: Path) -> None:
-    log = filled(directory, 3)
-    log.config = LogConfig(segment_bytes=200)
-    append(log, batch(6))
-    assert len(log.segments) == 2
-
-
 def test_rolling_an_empty_segment_does_nothing(directory: Path) -> None:
     log = opened(directory)
     roll(log, 1000)
@@ -264,14 +225,6 @@ def test_many_old_segments_keep_few_files_open(directory: Path) -> None:
 
 
 # -- time -------------------------------------------------------------------------------------------
-
-
-def test_find_time_gives_the_first_record_not_earlier(directory: Path) -> None:
-    log = filled(directory, 50, records=3, segment_bytes=900, index_interval_bytes=100)
-    stamps = [(1000 + 10 * number + i, 3 * number + i) for number in range(50) for i in range(3)]
-    for timestamp in range(990, 1500):
-        expected = next(((t, o, 0) for t, o in stamps if t >= timestamp), None)
-        assert find_time(log, timestamp, NEVER) == expected
 
 
 def test_find_time_sees_nothing_past_up_to_nor_before_the_start(directory: Path) -> None:
@@ -442,14 +395,6 @@ def test_advancing_the_start_removes_whole_segments_below_it(directory: Path) ->
     assert log.epochs.entries == ((0, 20),)
 
 
-def test_the_start_is_remembered_by_its_checkpoint(directory: Path) -> None:
-    log = filled(directory, 10, segment_bytes=200)
-    log.advance_log_start(9)
-    log.close()
-    log = opened(directory, start=9, segment_bytes=200)
-    assert (log.log_start_offset, log.log_end_offset) == (9, 20)
-
-
 def test_a_start_beyond_the_end_begins_an_empty_log_there(directory: Path) -> None:
     filled(directory, 3).close()
     log = opened(directory, start=50)
@@ -458,18 +403,6 @@ def test_a_start_beyond_the_end_begins_an_empty_log_there(directory: Path) -> No
 
 
 # -- opening again -----------------------------------------------------------------------------------
-
-
-def test_a_clean_reopening_checks_nothing_and_goes_on(directory: Path) -> None:
-    log = filled(directory, 100, segment_bytes=3000, index_interval_bytes=300)
-    before = read_all(log)
-    log.close()
-    log = opened(directory, segment_bytes=3000, index_interval_bytes=300)
-    assert log.recovery.clean
-    assert log.recovery.checked_bytes == 0
-    assert (log.log_end_offset, log.recovery_point) == (200, 200)
-    append(log, batch(200))
-    assert read_all(log) == before + batch(200)
 
 
 def test_closing_twice_is_fine_and_a_closed_log_takes_nothing(directory: Path) -> None:

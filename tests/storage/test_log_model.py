@@ -19,12 +19,11 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.storage.retention import facts_of, new_start, standard
-from odradek.tests.storage.batches import batch, cut, find_time, headers_of, read_all, roll
+from odradek.tests.storage.batches import NEVER, batch, cut, find_time, headers_of, read_all, roll
 from odradek.tests.support.disks.disk import FaultyDisk
 from odradek.tests.support.seeds import examples
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, segment_index_bytes=84, segment_ms=5000)
-NEVER = 2**63 - 1
 
 
 @dataclass
@@ -195,7 +194,8 @@ class LogMachine(RuleBasedStateMachine):
         else:
             self.disk.kill()
         self.log = self.open(clean=True, known=known)
-        assert self.log.recovery.clean
+        assert self.log.recovery.clean and self.log.recovery.checked_bytes == 0
+        assert self.log.recovery_point == self.log.log_end_offset
         assert self.log.segments[-1].is_resting == (known is not None and not loses_power)
         self.model.flushed = self.log.log_end_offset
 

@@ -13,10 +13,9 @@ from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
 from odradek.storage.segments.segment_list import OPEN_OLD_SEGMENTS
-from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all, roll
+from odradek.tests.storage.batches import NEVER, append, batch, find_time, flip, headers_of, read_all, roll
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
-NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
 
@@ -29,9 +28,7 @@ def opened(directory: Path, *, clean: bool = False, point: int = 0, start: int =
 def written(directory: Path, batches: int) -> list[bytes]:
     """Write so many batches of an idempotent producer, and leave without a word; return them."""
     log = opened(directory)
-    all_batches = [
-        batch(n, producer_id=3, sequence=n, timestamp_ms=1000 + n, leader_epoch=n // 4) for n in range(batches)
-    ]
+    all_batches = expected_batches(batches, size=10)
     for data in all_batches:
         append(log, data)
     log.epochs.save()
@@ -173,24 +170,23 @@ def test_a_log_that_ends_before_its_recovery_point_gives_no_offset_twice(tmp_pat
 # -- indexes and leftovers -----------------------------------------------------------------------------
 
 
-def damages() -> dict[str, Callable[[Path], object]]:
-    return {
-        "missing": lambda path: path.unlink(),
-        "empty": lambda path: path.write_bytes(b""),
-        "not whole entries": lambda path: path.write_bytes(path.read_bytes() + b"\1"),
-        "too long, zeros as Kafka preallocates": lambda path: path.write_bytes(path.read_bytes() + bytes(24 * 50)),
-        "garbage": lambda path: path.write_bytes(b"\xff" * 24),
-    }
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "not whole entries": lambda path: path.write_bytes(path.read_bytes() + b"\1"),
+    "too long, zeros as Kafka preallocates": lambda path: path.write_bytes(path.read_bytes() + bytes(24 * 50)),
+    "garbage": lambda path: path.write_bytes(b"\xff" * 24),
+}
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-@pytest.mark.parametrize("damage", damages())
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_damaged_index_is_built_again(tmp_path: Path, suffix: str, damage: str, clean: bool) -> None:
     batches = written(tmp_path, 30)
     opened(tmp_path).close()
     for index in tmp_path.glob(f"*{suffix}"):
-        damages()[damage](index)
+        DAMAGES[damage](index)
     check_whole(opened(tmp_path, clean=clean, point=30), batches)
 
 
@@ -241,13 +237,8 @@ def test_a_roll_that_was_cut_short_hides_nothing(tmp_path: Path) -> None:
 def workload(directory: Path, disk: FaultyDisk, progress: list[int], point: list[int]) -> None:
     """Append, roll and flush; `progress` counts the batches that were answered, `point` the flushed ones."""
     log = opened(directory, disk=disk)
-    for number in range(8):
-        append(
-            log,
-            batch(
-                number, size=60, producer_id=3, sequence=number, timestamp_ms=1000 + number, leader_epoch=number // 4
-            ),
-        )
+    for number, data in enumerate(expected_batches(8)):
+        append(log, data)
         progress[0] += 1
         if number in (1, 5):
             log.flush()
@@ -256,9 +247,9 @@ def workload(directory: Path, disk: FaultyDisk, progress: list[int], point: list
     point[0] = log.recovery_point
 
 
-def expected_batches(count: int) -> list[bytes]:
+def expected_batches(count: int, size: int = 60) -> list[bytes]:
     return [
-        batch(n, size=60, producer_id=3, sequence=n, timestamp_ms=1000 + n, leader_epoch=n // 4) for n in range(count)
+        batch(n, size=size, producer_id=3, sequence=n, timestamp_ms=1000 + n, leader_epoch=n // 4) for n in range(count)
     ]
 
 
@@ -302,20 +293,22 @@ def test_a_power_cut_at_every_step_loses_nothing_that_was_flushed(tmp_path: Path
 
 
 def test_a_flush_forces_segments_to_disk_from_the_oldest_on(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    log = opened(tmp_path, disk=disk)
-    for number in range(12):
-        append(log, batch(number, size=60))
+    def filled(directory: Path) -> tuple[FaultyDisk, Log]:
+        disk = FaultyDisk()
+        log = opened(directory, disk=disk)
+        for number in range(12):
+            append(log, batch(number, size=60))
+        return disk, log
+
+    disk, log = filled(tmp_path)
     segments = [each.path(".log") for each in log.segments]
     assert len(segments) >= 4
     before = len(disk.marks)
     log.flush()
     fsyncs = len(disk.marks) - before
     for allowed in range(1, fsyncs):
-        directory, disk = tmp_path / str(allowed), FaultyDisk()
-        log = opened(directory, disk=disk)
-        for number in range(12):
-            append(log, batch(number, size=60))
+        directory = tmp_path / str(allowed)
+        disk, log = filled(directory)
         disk.stop_after(allowed)
         with suppress(PowerCut):
             log.flush()
@@ -514,10 +507,8 @@ def test_a_log_ends_where_its_empty_newest_segment_begins(tmp_path: Path, clean:
 def break_batch(directory: Path, offset: int) -> Path:
     """Flip a bit in the body of the batch at `offset`; return its file."""
     path = [each for each in sorted(directory.glob("*.log")) if int(each.stem) <= offset][-1]
-    content = bytearray(path.read_bytes())
-    (position,) = (at for at, header in iter_headers(bytes(content)) if header.base_offset == offset)
-    content[position + 70] ^= 1
-    path.write_bytes(content)
+    (position,) = (at for at, header in iter_headers(path.read_bytes()) if header.base_offset == offset)
+    flip(path, position + 70)
     return path
 
 

@@ -24,12 +24,10 @@ from odradek.storage.retention import (
     standard,
 )
 from odradek.storage.segments.transaction_index import AbortedTransaction
-from odradek.tests.storage.batches import append, batch, read_all
+from odradek.tests.storage.batches import NEVER, append, batch, read_all
 from odradek.tests.support.disks.disk import FaultyDisk
 from odradek.tests.support.documents.page import begin, python_of
 from odradek.tests.support.seeds import seeds
-
-NEVER = 2**63 - 1
 
 
 def facts(
@@ -134,10 +132,6 @@ def test_the_standard_policy_takes_whole_segments_and_leaves_what_was_promised(
 
 
 # -- policies by name --------------------------------------------------------------------------------
-
-
-def keep_everything(facts: LogFacts) -> int:
-    return facts.log_start_offset
 
 
 def test_a_policy_is_named_by_its_import_path_or_by_a_short_name() -> None:

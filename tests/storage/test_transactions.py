@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.protocol.records.batch import iter_headers
 from odradek.storage.errors import DiskError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import cut, roll
@@ -87,16 +88,10 @@ def test_a_read_gets_the_aborted_transactions_that_overlap_it(
             return
         fetched = written.log.read(offset, max_bytes, up_to)
         told = written.log.aborted_transactions(offset, fetched, up_to)
-        read = [header.next_offset for _, header in iter_read(fetched.read())]
+        read = [header.next_offset for _, header in iter_headers(fetched.read())]
         # All that matter; and beyond them only what begins in the batch that the range ends in.
         assert set(written.model.reaching_into(offset, max(read, default=offset))) <= set(told)
         assert set(told) <= set(written.model.reaching_into(offset, up_to))
-
-
-def iter_read(data: bytes):
-    from odradek.protocol.records.batch import iter_headers
-
-    return iter_headers(data)
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=60), stops=st.data())

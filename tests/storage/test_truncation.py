@@ -6,30 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
-from odradek.tests.storage.batches import append, batch, cut, find_time, headers_of, read_all
+from odradek.tests.storage.batches import NEVER, append, batch, cut, find_time, headers_of, read_all
+from odradek.tests.storage.test_log import filled, opened
 from odradek.tests.support.disks.cold_disk import ColdDisk
 from odradek.tests.support.disks.disk import FaultyDisk
-
-NEVER = 2**63 - 1
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tmp_path / "topic-0"
-
-
-def opened(directory: Path, clean: bool = True, disk=DISK, point: int = 0, **config) -> Log:
-    return Log.open(directory, LogConfig(**config), clean=clean, now_ms=1000, recovery_point=point, disk=disk)
-
-
-def filled(directory: Path, batches: int, records: int = 2, **config) -> Log:
-    log = opened(directory, **config)
-    for number in range(batches):
-        append(log, batch(log.log_end_offset, records, timestamp_ms=1000 + 10 * number))
-    return log
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 9, 10, 11, 19])

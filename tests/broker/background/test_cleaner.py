@@ -17,7 +17,6 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.background.cleaner import cleaning_rules
 from odradek.broker.background.compaction_process import CompactionFailed, CompactionProcess
 from odradek.broker.configs.topic_config import TopicConfig
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.checkpoints import CLEANER_OFFSET as FILE_NAME
@@ -30,6 +29,7 @@ from odradek.storage.errors import DiskError
 from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
+from odradek.tests.storage.batches import flip
 from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
@@ -221,13 +221,6 @@ async def test_a_cleaning_waits_until_the_records_that_it_relies_on_are_on_disk(
     assert read_offsets(broker.config.data_dir / FILE_NAME) != {}
 
 
-async def test_a_record_without_a_key_is_rejected(broker: Broker, raw: Raw) -> None:
-    await raw.create_topic("t", **COMPACTED)
-    answer = await raw.produce("t", encode_batch([Record(0, START_MS, b"k", b"v"), Record(1, START_MS, None, b"v")]))
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert [each.batch_index for each in answer.record_errors] == [1]
-
-
 async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
     broker: Broker, raw: Raw, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,9 +228,7 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
         await raw.create_topic(topic, **COMPACTED)
         await fill(raw, topic=topic)
     path = log_of(broker).segments[1].path(".log")
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(path)
     with caplog.at_level(logging.ERROR):
         await round_of(broker, clock)
         await round_of(broker, clock)

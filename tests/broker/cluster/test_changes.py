@@ -220,18 +220,14 @@ async def test_a_replica_that_lags_leads_only_where_that_is_allowed(cluster: Mem
         await leader.stop()
         await until(lambda topic=topic: view(controller, topic).leader == -1)
         if topic == "allowed":
-            change = Resource(BROKER, "", [AlterableConfig("unclean.leader.election.enable", 0, "true")])
-            answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([change]))
-            assert answer.responses[0].error_code == 0
+            assert await raw.configure(BROKER, "", unclean_leader_election_enable="true") == 0
         lagging = await cluster.start(2)
         if topic != "allowed":
             assert view(controller, topic).leader == -1
         if topic == "by-hand":
             assert codes(await elect(raw, 1, topic)) == [0]
         elif topic == "allowed-later":
-            change = Resource(TOPIC, topic, [AlterableConfig("unclean.leader.election.enable", 0, "true")])
-            answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([change]))
-            assert answer.responses[0].error_code == 0
+            assert await raw.configure(TOPIC, topic, unclean_leader_election_enable="true") == 0
         await until(lambda topic=topic: view(controller, topic).leader == 2)
         await lagging.stop()
 

@@ -78,6 +78,27 @@ def home(dirs: list[Path], name: str) -> Path:
     return found
 
 
+async def fill(raw: Raw, partitions: int) -> None:
+    """Create a topic with a record in each partition."""
+    await raw.create_topic("t", partitions)
+    for index in range(partitions):
+        assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == 0
+
+
+async def watermarks(raw: Raw, partitions: int) -> list[int]:
+    return [(await raw.fetch("t", 0, partition=index)).high_watermark for index in range(partitions)]
+
+
+async def check_served(raw: Raw, gone: set[int]) -> None:
+    """All partitions take a record and give theirs but those that are `gone`, and each API says which."""
+    for index in range(6):
+        expected = OFFLINE if index in gone else 0
+        assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
+        assert (await raw.fetch("t", 0, partition=index)).error_code == expected
+    await check_look_ups(raw, gone)
+    await check_metadata(raw, gone)
+
+
 async def describe(raw: Raw, version: int = 4, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, object]:
     response = await raw.ask(ApiKey.DESCRIBE_LOG_DIRS, version, DescribeLogDirsRequest(topics))
     assert response.error_code == 0
@@ -151,9 +172,7 @@ async def test_log_dirs_are_described(config: BrokerConfig, dirs: list[Path], ve
 async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dirs: list[Path]) -> None:
     disk = FullDisk(number=errno.EIO)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", 6)
-        for index in range(6):
-            assert (await raw.produce("t", batch_of(b"x"), partition=index)).error_code == 0
+        await fill(raw, 6)
         dead = home(dirs, "t-1")
         disk.fill(dead)
         gone = {int(each.name[2:]) for each in dead.glob("t-*")}
@@ -165,15 +184,7 @@ async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dir
         assert (await raw.produce("t", batch_of(b"y"), partition=min(gone))).error_code == OFFLINE
         assert (await fetch).error_code == OFFLINE
         waiting.close()
-        for index in range(6):
-            expected = OFFLINE if index in gone else 0
-            assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
-            assert (await raw.fetch("t", 0, partition=index)).error_code == expected
-            wanted = ListOffsetsTopic("t", [ListOffsetsPartition(index, timestamp=-1)])
-            answer = await raw.ask(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=[wanted]))
-            assert answer.topics[0].partitions[0].error_code == expected
-        await check_look_ups(raw, gone)
-        await check_metadata(raw, gone)
+        await check_served(raw, gone)
         found = await describe(raw)
         assert (found[dead.name].error_code, found[dead.name].topics) == (OFFLINE, [])
         # New ones go elsewhere.
@@ -183,8 +194,7 @@ async def test_one_that_dies_takes_only_its_partitions(config: BrokerConfig, dir
     assert [(each / ".kafka_cleanshutdown").exists() for each in dirs] == [each != dead for each in dirs]
     # The disk is well again, and so is everything.
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        for index in range(6):
-            assert (await raw.fetch("t", 0, partition=index)).high_watermark == (1 if index in gone else 2)
+        assert await watermarks(raw, 6) == [1 if index in gone else 2 for index in range(6)]
         await check_metadata(raw, set())
 
 
@@ -224,27 +234,19 @@ async def test_one_that_is_out_of_reach_at_start_is_offline_and_its_partitions_w
     config: BrokerConfig, dirs: list[Path]
 ) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", 6)
-        for index in range(6):
-            await raw.produce("t", batch_of(b"x"), partition=index)
+        await fill(raw, 6)
     gone = {int(each.name[2:]) for each in dirs[1].glob("t-*")}
     away = dirs[1].with_name("away")
     dirs[1].rename(away)
     dirs[1].write_bytes(b"")  # no directory
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        for index in range(6):
-            expected = OFFLINE if index in gone else 0
-            assert (await raw.produce("t", batch_of(b"z"), partition=index)).error_code == expected
-            assert (await raw.fetch("t", 0, partition=index)).error_code == expected
-        await check_look_ups(raw, gone)
-        await check_metadata(raw, gone)
+        await check_served(raw, gone)
         assert (await describe(raw))["b"].error_code == OFFLINE
         await raw.create_topic("u", 3)
     dirs[1].unlink()
     away.rename(dirs[1])
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        for index in range(6):
-            assert (await raw.fetch("t", 0, partition=index)).high_watermark == (1 if index in gone else 2)
+        assert await watermarks(raw, 6) == [1 if index in gone else 2 for index in range(6)]
         assert len(broker.topics.partitions()) == 9
 
 
@@ -274,7 +276,9 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_works_again_when_ther
         await raw.create_topic("t")
         await raw.produce("t", batch_of(b"kept"))
         disk.fill(home(dirs, "t-0") / "t-0")
-        assert (await raw.produce("t", batch_of(b"x"))).error_code == OFFLINE
+        refused = await raw.produce("t", batch_of(b"x"))
+        assert (refused.error_code, refused.base_offset) == (OFFLINE, -1)
+        assert "No space left" in refused.error_message
         assert b"kept" in bytes((await raw.fetch("t", 0)).records)
         await check_metadata(raw, set())
         disk.free()
@@ -287,9 +291,7 @@ async def test_a_full_disk_keeps_no_log_start_of_another_disk_from_being_written
 ) -> None:
     disk = FullDisk()
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", 3)
-        for index in range(3):
-            await raw.produce("t", batch_of(b"x"), partition=index)
+        await fill(raw, 3)
         disk.is_full = lambda path: path.parent == home(dirs, "t-1")
         wanted = [DeleteRecordsPartition(index, 1) for index in range(3)]
         request = DeleteRecordsRequest([DeleteRecordsTopic("t", wanted)], 1000)
@@ -319,9 +321,7 @@ async def test_a_start_after_a_crash_goes_on_without_a_directory_that_is_full(
     config: BrokerConfig, dirs: list[Path], refused: str
 ) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", 3)
-        for index in range(3):
-            await raw.produce("t", batch_of(b"x"), partition=index)
+        await fill(raw, 3)
     full = home(dirs, "t-1")
     for each in dirs:
         (each / checkpoints.CLEAN_SHUTDOWN).unlink()
@@ -334,7 +334,7 @@ async def test_a_start_after_a_crash_goes_on_without_a_directory_that_is_full(
         codes = [(await raw.produce("t", batch_of(b"y"), partition=index)).error_code for index in range(3)]
         assert codes == [0, OFFLINE, 0]
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        assert [(await raw.fetch("t", 0, partition=index)).high_watermark for index in range(3)] == [2, 1, 2]
+        assert await watermarks(raw, 3) == [2, 1, 2]
 
 
 async def test_a_topic_is_not_created_while_every_directory_is_offline(config: BrokerConfig, dirs: list[Path]) -> None:

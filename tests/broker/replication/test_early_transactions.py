@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from odradek.broker.replication.remote_markers import RemoteMarkers
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRANSACTIONS, lead_internal
+from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRANSACTIONS, lead_internal, no_marker
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.histories.transactional import Transactional
@@ -112,17 +112,13 @@ async def test_a_producer_is_told_to_come_again_once_the_wait_is_over(
         while (await slow.send("slow", b"a")).error_code:
             await asyncio.sleep(0.002)
         with monkeypatch.context() as patch:
-            patch.setattr(RemoteMarkers, "_send", _fail)
+            patch.setattr(RemoteMarkers, "_send", no_marker)
             assert await coordinator.end(commit=True) == 0
             take_over(writer, coordinator)
             began_s = asyncio.get_running_loop().time()
             assert (await writer.send("t", b"a")).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
             assert asyncio.get_running_loop().time() - began_s >= max_ms / 1000 - 0.001
         close(coordinator, writer, slow)
-
-
-async def _fail(*_: Any) -> None:
-    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the leader cannot be reached")
 
 
 async def one_that_waits(
@@ -134,7 +130,7 @@ async def one_that_waits(
     slow = Transactional(await cluster.connect(2), "x")
     take_over(slow, coordinator)
     assert (await slow.send("slow", b"a")).error_code == 0
-    monkeypatch.setattr(RemoteMarkers, "_send", _fail)
+    monkeypatch.setattr(RemoteMarkers, "_send", no_marker)
     assert await coordinator.end(commit=True) == 0
     take_over(writer, coordinator)
     waiting = asyncio.ensure_future(writer.send("t", b"a"))

@@ -19,15 +19,8 @@ from odradek.broker.topics import flusher as flushing
 from odradek.broker.topics.partition import Partition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -39,6 +32,7 @@ from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import FullDisk, disk_error
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.histories.transactional import Transactional
 from odradek.tests.support.waiting import until
 
 WAIT_S = 20
@@ -145,8 +139,7 @@ async def test_all_that_wait_share_an_fsync(broker: Broker, raw: Raw, disk: Slow
 async def test_partitions_of_a_request_are_flushed_in_parallel(raw: Raw, disk: SlowDisk) -> None:
     await raw.create_topic("t", partitions=3, flush_messages="1")
     disk.gate.clear()
-    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(3)]
-    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", b"", data)]))
+    raw.send(ApiKey.PRODUCE, 9, a_batch_each(3))
     await until(lambda: disk.waiting == {"t-0", "t-1", "t-2"})
     disk.gate.set()
     response = await raw.receive(ApiKey.PRODUCE, 9)
@@ -155,8 +148,7 @@ async def test_partitions_of_a_request_are_flushed_in_parallel(raw: Raw, disk: S
 
 async def test_a_batch_with_acks_0_is_flushed_too(raw: Raw, disk: SlowDisk) -> None:
     await raw.create_topic("t", flush_messages="1")
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
-    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=data))
+    raw.send(ApiKey.PRODUCE, 9, a_batch_each(1, acks=0))
     await until(lambda: disk.synced == ["t-0"])
 
 
@@ -181,18 +173,19 @@ async def test_flush_ms_forces_what_waited_so_long(broker: Broker, raw: Raw, dis
     assert disk.synced == ["t-0"]
 
 
+def a_batch_each(partitions: int, acks: int = -1) -> ProduceRequest:
+    """A request with a batch for each of the first partitions."""
+    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(partitions)]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=data)])
+
+
 async def begin_flush(broker: Broker, raw: Raw, disk: SlowDisk) -> Partition:
     """Write a batch and wait until its fsync is at the gate."""
     (partition,) = broker.topics.partitions()
     disk.gate.clear()
-    await produce_without_acks(raw)
+    raw.send(ApiKey.PRODUCE, 9, a_batch_each(1, acks=0))
     await until(lambda: partition.log.log_end_offset == 1)
     return partition
-
-
-async def produce_without_acks(raw: Raw) -> None:
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
-    raw.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=data))
 
 
 async def test_a_flush_that_is_due_while_one_runs_follows_it(
@@ -217,7 +210,7 @@ async def test_flush_messages_covers_a_batch_without_acks_that_comes_while_a_flu
     await raw.create_topic("t", flush_messages="1")
     partition = await begin_flush(broker, raw, disk)
     await until(lambda: disk.waiting == {"t-0"})
-    await produce_without_acks(raw)
+    raw.send(ApiKey.PRODUCE, 9, a_batch_each(1, acks=0))
     await until(lambda: partition.log.log_end_offset == 2)
     disk.gate.set()
     await until(lambda: partition.log.recovery_point == 2)
@@ -256,9 +249,7 @@ async def test_a_failed_fsync_is_the_answer_of_its_partition_only(
 ) -> None:
     await raw.create_topic("t", partitions=2, flush_messages="1")
     disk.broken.add("t-0")
-    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(2)]
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=data)])
-    bad, good = (await raw.ask(ApiKey.PRODUCE, 9, request)).responses[0].partition_responses
+    bad, good = (await raw.ask(ApiKey.PRODUCE, 9, a_batch_each(2))).responses[0].partition_responses
     assert (bad.error_code, bad.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert "Input/output error" in bad.error_message
     assert (good.error_code, good.base_offset) == (0, 0)
@@ -270,8 +261,11 @@ async def test_after_a_failed_fsync_the_partition_is_offline_and_others_are_not(
     await raw.create_topic("t", partitions=2, flush_messages="1")
     await raw.produce("t", batch_of(b"kept"))
     disk.broken.add("t-0")
-    assert (await raw.produce("t", batch_of(b"x"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
+    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     disk.broken.clear()
+    # Neither the same batch nor another one.
+    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await raw.produce("t", batch_of(b"y"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await raw.produce("t", batch_of(b"z"), partition=1)).error_code == 0
     # What is read may never have reached the disk.
@@ -279,22 +273,12 @@ async def test_after_a_failed_fsync_the_partition_is_offline_and_others_are_not(
     assert b"z" in bytes((await raw.fetch("t", 0, partition=1)).records)
 
 
-async def test_a_batch_sent_again_after_a_failed_fsync_is_not_acknowledged(raw: Raw, disk: SlowDisk) -> None:
-    await raw.create_topic("t", flush_messages="1")
-    batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
-    disk.broken.add("t-0")
-    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    disk.broken.clear()
-    assert (await raw.produce("t", batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
 async def test_clients_that_leave_while_the_disk_works_leave_nothing(broker: Broker, raw: Raw, disk: SlowDisk) -> None:
     await raw.create_topic("t", flush_messages="1")
     clients = [await Raw.connect(broker.address) for _ in range(10)]
     disk.gate.clear()
     for client in clients:
-        data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"x"))])]
-        client.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data))
+        client.send(ApiKey.PRODUCE, 9, a_batch_each(1))
     (partition,) = broker.topics.partitions()
     await until(lambda: partition.log.log_end_offset == 10)
     for client in clients:
@@ -316,19 +300,6 @@ async def test_a_topic_that_is_deleted_before_its_fsync_is_no_failure(
     broker.timers.fire_due()
     await until(lambda: not broker.services.flusher._running and not broker.services.background.work.running)
     assert errors(caplog) == []
-
-
-async def test_a_full_disk_refuses_a_batch_and_takes_the_next_where_there_is_room_again(
-    raw: Raw, disk: SlowDisk
-) -> None:
-    await raw.create_topic("t")
-    await raw.produce("t", batch_of(b"first"))
-    disk.full = True
-    refused = await raw.produce("t", batch_of(b"second"))
-    assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    assert "No space left" in refused.error_message
-    disk.full = False
-    assert (await raw.produce("t", batch_of(b"third"))).base_offset == 1
 
 
 @pytest.mark.parametrize("trouble", ["full", "broken"])
@@ -407,9 +378,7 @@ async def test_a_flush_that_waits_is_few_objects_for_pythons_collector(
     """flush.ms may start thousands at a time. A full collection of their objects held the loop for a turn of 26 ms."""
     count = 100
     await raw.create_topic("t", partitions=count)
-    data = [PartitionProduceData(index, batch_of(b"x")) for index in range(count)]
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", b"", data)])
-    answer = await raw.ask(ApiKey.PRODUCE, 9, request)
+    answer = await raw.ask(ApiKey.PRODUCE, 9, a_batch_each(count))
     assert not any(each.error_code for each in answer.responses[0].partition_responses)
     partitions, flusher = list(broker.topics.partitions()), broker.services.flusher
     disk.gate.clear()
@@ -435,20 +404,17 @@ async def test_groups_learn_the_end_of_a_transaction_although_its_client_goes_be
     await raw.create_topic("t")
     offsets = broker.services.internal_topics.create("__consumer_offsets")
     broker.topics.alter(offsets, {**offsets.record.configs, "flush.messages": "1"})
-    producer = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("id", 60_000))
-    who = producer.producer_id, producer.producer_epoch
-    assert (await raw.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest("id", *who, "g"))).error_code == 0
-    topics = [
-        TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])
-    ]
-    committed = await raw.ask(ApiKey.TXN_OFFSET_COMMIT, 3, TxnOffsetCommitRequest("id", "g", *who, topics=topics))
-    assert committed.topics[0].partitions[0].error_code == 0
+    producer = Transactional(raw, "id")
+    await producer.begin()
+    assert await producer.commit_offset("g", "t", 1) == 0
     group = broker.services.groups.groups["g"].state
     assert group.offsets.pending
     index = broker.services.groups.shards.partition_of("g")
     disk.gate.clear()
     async with await Raw.connect(broker.address) as other:
-        marker = WritableTxnMarker(*who, False, [WritableTxnMarkerTopic(offsets.name, [index])])
+        marker = WritableTxnMarker(
+            producer.producer_id, producer.epoch, False, [WritableTxnMarkerTopic(offsets.name, [index])]
+        )
         other.send(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
         await until(lambda: f"{offsets.name}-{index}" in disk.waiting)
     await until(lambda: len(connections(broker)) == 1)

@@ -235,6 +235,7 @@ async def test_a_batch_sent_again_is_known_also_where_it_is_rewritten(raw: Raw) 
 
 async def test_a_compacted_topic_takes_no_record_without_a_key(raw: Raw) -> None:
     assert (await raw.create_topic("kept", cleanup_policy="compact")).error_code == 0
-    answer = await raw.produce("kept", batch_of(b"a", b"b"))
-    assert (answer.error_code, [each.batch_index for each in answer.record_errors]) == (87, [0, 1])
+    mixed = batch.encode_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")])
+    answer = await raw.produce("kept", mixed)
+    assert (answer.error_code, [each.batch_index for each in answer.record_errors]) == (87, [1])
     assert (await raw.produce("kept", bytes(batch_at(0, 0)))).error_code == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from odradek.client.schemas.schema_registry import Registered, Schema
 from odradek.client.schemas.tables import MAX_LEVELS
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.clients.archive_world import World, files_in
+from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog
 
 FIELDS = "a int, s string, d date, t timestamp, p decimal(9,2)"
 GOOD = {"a": 1, "s": "x", "d": "2026-11-28", "t": "2026-11-28T10:00:00", "p": "1.25", "more": [1]}
@@ -103,26 +103,12 @@ def test_a_column_beside_is_of_one_field_alone(world: World, catalog: Any) -> No
 def test_two_archivers_may_give_a_table_its_columns_at_a_time(world: World, catalog: Any) -> None:
     world.send("two", b'{"a": 1}')
     first = world.archiver(catalog, "two", values=lambda: of_json("a int, b int"))
-    second = world.archiver(BesideAnother(catalog, lambda: first.round()), "two", values=lambda: of_json("a int"))
+    beside = FaultyCatalog(catalog)
+    # The third look is that of the change.
+    beside.beside = [lambda: None, lambda: None, first.round]
+    second = world.archiver(beside, "two", values=lambda: of_json("a int"))
     assert not second.round().is_committed
     assert [each["value_"] for each in rows_of(catalog, "two")] == [{"a": 1, "b": None}]
-
-
-class BesideAnother:
-    """A catalog whose table is changed by another program once it is loaded for a change."""
-
-    def __init__(self, catalog: Any, change: Callable[[], object]) -> None:
-        self._catalog, self._change, self._loaded = catalog, change, 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def load_table(self, name: Any) -> Any:
-        table = self._catalog.load_table(name)
-        self._loaded += 1
-        if self._loaded == 3:
-            self._change()
-        return table
 
 
 class OneSubject:

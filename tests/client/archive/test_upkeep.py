@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -187,22 +186,6 @@ def test_files_of_a_commit_that_is_under_way_stay(world: World, catalog: Any, tm
     assert len(data_files(tmp_path)) == 4
 
 
-class Beside:
-    """A catalog at which another program does something once a table is loaded."""
-
-    def __init__(self, catalog: Any, *doing: Callable[[], object]) -> None:
-        self._catalog, self._doing = catalog, list(doing)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def load_table(self, name: Any) -> Any:
-        table = self._catalog.load_table(name)
-        if self._doing:
-            self._doing.pop(0)()
-        return table
-
-
 @pytest.mark.parametrize("is_compaction", [False, True])
 def test_a_commit_whose_snapshot_has_expired_comes_second(world: World, catalog: Any, is_compaction: bool) -> None:
     """A round may take so long that other archivers commit ten times, and expire what it began with."""
@@ -215,7 +198,8 @@ def test_a_commit_whose_snapshot_has_expired_comes_second(world: World, catalog:
         upkeep.compact(catalog, archiver.name, min_files=2)
         upkeep.expire(catalog, archiver.name, keep_ms=-1, keep_snapshots=1)
 
-    beside = Beside(catalog, others)
+    beside = FaultyCatalog(catalog)
+    beside.beside = [others]
     if is_compaction:
         assert upkeep.compact(beside, archiver.name, min_files=2) == 0
     else:
@@ -246,11 +230,12 @@ def test_an_expiry_beside_archivers_and_others_begins_again(
         archive()
         raise CommitFailedException("409")
 
-    beside = Beside(
-        catalog, lambda: upkeep.expire(catalog, archiver.name, keep_snapshots=2),
+    beside = FaultyCatalog(catalog)
+    beside.beside = [
+        lambda: upkeep.expire(catalog, archiver.name, keep_snapshots=2),
         lambda: monkeypatch.setattr(catalog, "commit_table", lost),
         lambda: monkeypatch.setattr(catalog, "commit_table", partial(lost, is_applied=True)),
-    )  # fmt: skip
+    ]
     upkeep.expire(beside, archiver.name, keep_snapshots=1)
     assert caplog.text.count("came before the expiry, which begins again") == 3
     assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 8)

@@ -65,6 +65,12 @@ async def visible(address: str) -> list[bytes | None]:
         return sorted(found, key=lambda value: value or b"")
 
 
+async def queries(raw: Raw) -> list[tuple[int, list[str]]]:
+    """The last committed batch of each query, and its transactions that are open."""
+    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+    return [(each.committed_batch_id, each.transactional_ids) for each in described.queries]
+
+
 @pytest.fixture
 async def sink(broker: Broker, raw: Raw) -> SinkOptions:
     await raw.create_topic("t")
@@ -112,18 +118,13 @@ async def test_a_write_whose_workers_were_killed_leaves_nothing_open(
     writer = BatchWriter(*sink_of(texts, TEXT, overwrite=False, is_stream=False))
     place = TaskPlace(writer._write_id, writer._write_id, 0, "0.0")
     await task(sink, place, "of a task that told its driver nothing")
-
-    async def still_open() -> list[list[str]]:
-        described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
-        return [each.transactional_ids for each in described.queries]
-
-    assert [len(each) for each in await still_open()] == [1]
+    assert [len(ids) for _, ids in await queries(raw)] == [1]
     # Spark unpickles the writer that it has sent to the tasks, and has no message of a task that failed.
     await asyncio.to_thread(pickle.loads(pickle.dumps(writer)).abort, [None])
-    assert await still_open() == [[]]
+    assert await queries(raw) == [(-1, [])]
     with pytest.raises(KafkaError):
         await task(sink, replace(place, task="1.0"), "of a task that runs on")
-    assert (await still_open(), await visible(broker.address)) == ([[]], [])
+    assert (await queries(raw), await visible(broker.address)) == ([(-1, [])], [])
 
 
 async def test_a_task_that_fails_aborts_its_own_transaction(sink: SinkOptions, broker: Broker) -> None:
@@ -148,8 +149,7 @@ async def test_too_many_tasks_fail_as_a_whole_and_leave_nothing(sink: SinkOption
     with pytest.raises(KafkaError, match=r"2001 tasks have written rows, and at most 2000 commit together: .*coalesce"):
         await end(sink, *many)
     await end(sink, *many[::-1], commit=False)
-    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
-    assert [each.transactional_ids for each in described.queries] == [[]]
+    assert await queries(raw) == [(-1, [])]
     assert await visible(broker.address) == []
 
 
@@ -165,8 +165,7 @@ async def test_a_topic_that_is_deleted_before_the_commit_leaves_the_others_of_th
     broker.services.delete_topic(broker.services.topics.get("deleted"))
     assert await end(options, written) is False
     assert await visible(broker.address) == [b"1"]
-    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
-    assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
+    assert await queries(raw) == [(0, [])]
 
 
 async def test_a_driver_whose_checkpoint_another_has_taken_is_fenced(sink: SinkOptions, broker: Broker) -> None:
@@ -186,8 +185,7 @@ async def test_a_speculative_attempt_is_aborted_with_the_commit(sink: SinkOption
     await task(sink, TaskPlace("q", "a", 0, "0.1"), "1")
     await end(sink, first)
     assert await visible(broker.address) == [b"1"]
-    described = await raw.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
-    assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
+    assert await queries(raw) == [(0, [])]
 
 
 @pytest.mark.parametrize("chosen", [0, 1, 2])

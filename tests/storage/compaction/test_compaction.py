@@ -20,7 +20,7 @@ from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
 from odradek.storage.errors import CorruptBatch, StaleView
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.transaction_index import AbortedTransaction
-from odradek.tests.storage.batches import max_timestamp, roll
+from odradek.tests.storage.batches import flip, max_timestamp, roll
 from odradek.tests.storage.cleaning import RULES, clean
 from odradek.tests.support.disks.disk import FaultyDisk
 
@@ -262,10 +262,7 @@ def test_keys_that_do_not_fit_are_left_for_the_next_cleaning(log: Log) -> None:
 def test_a_damaged_batch_stops_a_cleaning_and_nothing_changes(log: Log) -> None:
     for number in range(30):
         put(log, (b"k", b"%d" % number))
-    path = log.segments[1].path(".log")
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(log.segments[1].path(".log"))
     names = sorted(each.name for each in log.directory.iterdir())
     with pytest.raises(CorruptBatch):
         clean(log)

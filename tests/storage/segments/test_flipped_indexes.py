@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from odradek.storage.config import LogConfig
 from odradek.storage.log import Log
-from odradek.tests.storage.batches import append, batch, find_time, max_timestamp, roll
+from odradek.tests.storage.batches import append, batch, find_time, flip, max_timestamp, roll
 from odradek.tests.storage.transactions import Written, read_committed
 
-NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1 << 20, index_interval_bytes=1)
 # Neither ascending nor distinct.
 TIMES = (1000, 1003, 1001, 1007, 1005, 1007, 1012, 1011, 1015, 1013)
@@ -23,12 +22,6 @@ def opened(directory: Path, point: int) -> Log:
 
 def flips(path: Path, bits: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(position, bit) for position in range(path.stat().st_size) for bit in bits]
-
-
-def flip(path: Path, position: int, bit: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1 << bit
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("segment", [0, 1], ids=["closed", "newest"])
@@ -48,7 +41,7 @@ def test_no_bit_of_a_time_index_changes_what_is_found_by_time(tmp_path: Path, se
         log = opened(directory, len(TIMES))
         assert max_timestamp(log) == (1015, 8), (position, bit)
         assert log.segments[0].max_timestamp[0] == 1007, (position, bit)
-        answers = [find_time(log, asked, NEVER) for asked in range(1000, 1017)]
+        answers = [find_time(log, asked) for asked in range(1000, 1017)]
         assert [None if found is None else found[1] for found in answers] == expected, (position, bit)
         log.close()
         shutil.rmtree(directory)

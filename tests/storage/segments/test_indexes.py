@@ -14,7 +14,7 @@ from odradek.storage.errors import CorruptBatch, DamagedFile, DiskError
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.segment_indexes import OffsetIndex, TimeIndex
 from odradek.storage.segments.sparse_index import BLOCK_ENTRIES, PENDING_BYTES
-from odradek.tests.storage.batches import append, batch
+from odradek.tests.storage.batches import append, batch, flip
 from odradek.tests.support.disks.disk import FaultyDisk
 from odradek.tests.support.disks.ruled_disk import RuledDisk
 
@@ -183,10 +183,7 @@ def test_an_offset_too_large_for_an_index_is_damage_when_the_index_is_built_agai
         append(log, batch(n, size=100))
     log.close()
     (path,) = tmp_path.glob("*.log")
-    content = bytearray(path.read_bytes())
-    position = len(batch(0, size=100)) * 60
-    content[position + 7 - bit // 8] ^= 1 << bit % 8
-    path.write_bytes(content)
+    flip(path, len(batch(0, size=100)) * 60 + 7 - bit // 8, bit % 8)
     for index in tmp_path.glob("*index"):
         index.unlink()
     for clean in (True, False):

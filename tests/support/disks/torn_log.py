@@ -32,7 +32,7 @@ from odradek.storage.integrity import verify
 from odradek.storage.known_logs import KnownLog
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import LOG_SUFFIX
-from odradek.tests.storage.batches import roll
+from odradek.tests.storage.batches import NEVER, flip, roll
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
@@ -40,7 +40,6 @@ LIVES = 6
 OPERATIONS = 25
 KEYS = 5
 PAGE_BYTES = 4096
-NEVER = 2**63 - 1
 
 
 # The bytes of a batch that tell its last offset.
@@ -522,12 +521,6 @@ def named(by_file: dict[Path, set[int]]) -> set[int]:
     """
     left = (offsets for path, offsets in by_file.items() if path.exists() and path.stat().st_size)
     return {offset for offsets in left for offset in offsets}
-
-
-def flip(path: Path, position: int, bit: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1 << bit
-    path.write_bytes(content)
 
 
 def run(directory: Path, seed: int, stages: bool = False, descriptors: bool = False) -> None:

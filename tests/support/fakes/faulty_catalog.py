@@ -38,6 +38,8 @@ class FaultyCatalog:
         self._at_commit: list[Callable[[], object]] = []
         # Runs before the next commit, as another program would.
         self.before: Callable[[], object] | None = None
+        # Each runs once a table is loaded, one a load.
+        self.beside: list[Callable[[], object]] = []
         self.commits = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -49,7 +51,10 @@ class FaultyCatalog:
             raise ConnectionError("no answer to a look")
         while self._at_look:
             self._at_look.pop()()
-        return self._catalog.load_table(name)
+        table = self._catalog.load_table(name)
+        if self.beside:
+            self.beside.pop(0)()
+        return table
 
     def commit_table(self, *request: Any) -> Any:
         self.commits += 1
