@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from hashlib import pbkdf2_hmac
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ from odradek.testing.zookeeper_session import ModelledSession
 from odradek.tests.support.brokers.connections import acceptor
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clusters.secure_members import BROKER, PASSWORD, SecureMembers, secure_members
+from odradek.tests.support.clusters.steps import run_steps
 from odradek.tests.support.waiting import until
+from odradek.zookeeper.operations import Operation as Step
 
 READ, ALLOW = int(Operation.READ), int(Permission.ALLOW)
 AUTHORIZER = {
@@ -135,30 +138,14 @@ async def test_names_that_no_znode_can_have_are_rejected(cluster: SecureMembers)
 
 async def test_a_change_of_another_broker_is_never_overwritten(cluster: SecureMembers) -> None:
     """It comes between the look at the znode and the write."""
-    ensemble = cluster.ensemble
-    session, wanted = ensemble.connect(), acl(who="bob")
-    steps = change_acls(pattern_of(wanted), {wanted}, set())
-    result: Any = None
-    for turn in range(20):
-        try:
-            operation = steps.send(result)
-        except StopIteration as end:
-            assert [each.principal for each in end.value] == ["User:alice", "User:bob"]
-            return
-        if turn == 1:
-            list(_run(ensemble, change_acls(pattern_of(wanted), {acl()}, set())))
-        result = ensemble.run(session, operation)
-    raise AssertionError("the change does not come to an end")
+    ensemble, wanted, turns = cluster.ensemble, acl(who="bob"), count()
 
+    def interfere(_: Step) -> None:
+        if next(turns) == 1:
+            run_steps(ensemble, change_acls(pattern_of(wanted), {acl()}, set()))
 
-def _run(ensemble: Any, steps: Any) -> Any:
-    session, result = ensemble.connect(), None
-    while True:
-        try:
-            result = ensemble.run(session, steps.send(result))
-        except StopIteration:
-            return
-        yield result
+    found = run_steps(ensemble, change_acls(pattern_of(wanted), {wanted}, set()), interfere)
+    assert [each.principal for each in found] == ["User:alice", "User:bob"]
 
 
 async def test_a_znode_of_acls_that_makes_no_sense_ends_a_start(cluster: SecureMembers) -> None:
@@ -285,7 +272,7 @@ async def test_brokers_log_in_with_a_password_that_was_there_before_the_first_st
     salted = pbkdf2_hmac("sha512", PASSWORD.encode(), b"salt", 4096)
     text = encode_credential(credential_of("SCRAM-SHA-512", salted, b"salt", 4096))
     steps = change_entity(f"users/{BROKER}", lambda present: {**present, "SCRAM-SHA-512": text})
-    list(_run(cluster.ensemble, steps))
+    run_steps(cluster.ensemble, steps)
     first = await cluster.start(1, "SASL_SSL", "SCRAM-SHA-512", **AUTHORIZER)
     await cluster.start(2, "SASL_SSL", "SCRAM-SHA-512", **AUTHORIZER)
     raw = await cluster.raw(first)

@@ -38,10 +38,11 @@ from odradek.testing.simulation.cluster import SESSION_S
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.clusters.steps import run_steps
 from odradek.tests.support.clusters.whole_replicas import offsets_on_disk
 from odradek.tests.support.simulations.whole.faults import replicas_of, stop
 from odradek.tests.support.waiting import until
-from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
+from odradek.zookeeper.operations import Operation, Put, Steps, WriteAll, read, write
 
 RECORDS = 10
 # In a batch.
@@ -246,14 +247,11 @@ def state_of(zookeeper: FakeZookeeper) -> LeaderAndIsr:
 def run(
     zookeeper: FakeZookeeper, steps: Steps[Any], before_write: Callable[[], None] = lambda: None, times: int = 1
 ) -> Any:
-    session, outcome = zookeeper.connect(), None
-    try:
-        while True:
-            operation = steps.send(outcome)
-            if isinstance(operation, WriteAll):
-                if times > 0:
-                    before_write()
-                times -= 1
-            outcome = zookeeper.run(session, operation)
-    except StopIteration as end:
-        return end.value
+    def before(operation: Operation) -> None:
+        nonlocal times
+        if isinstance(operation, WriteAll):
+            if times > 0:
+                before_write()
+            times -= 1
+
+    return run_steps(zookeeper, steps, before)

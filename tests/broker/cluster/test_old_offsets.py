@@ -22,6 +22,7 @@ from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.broker.coordination.groups import wire_requests as wire
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.clusters.steps import run_steps
 from odradek.zookeeper.operations import SessionExpired, Steps, children, read
 
 
@@ -61,20 +62,10 @@ class Door:
     # Called before each operation.
     before: Callable[[], None] = lambda: None
 
-    def __post_init__(self) -> None:
-        self.session = self.zookeeper.connect()
-
     async def run(self, steps: Steps[Any]) -> Any:
         if self.is_away:
             await asyncio.Event().wait()
-        result = None
-        while True:
-            try:
-                operation = steps.send(result)
-            except StopIteration as end:
-                return end.value
-            self.before()
-            result = self.zookeeper.run(self.session, operation)
+        return run_steps(self.zookeeper, steps, lambda _: self.before())
 
 
 @pytest.fixture

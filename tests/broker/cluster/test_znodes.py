@@ -28,6 +28,7 @@ from odradek.broker.cluster.security_steps import read_notices
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
 from odradek.protocol.codec import encoder
 from odradek.testing.zookeeper import FakeZookeeper
+from odradek.tests.support.clusters.steps import run_steps
 from odradek.zookeeper.operations import Steps
 
 PLACE = TopicPartition("t", 0)
@@ -102,22 +103,11 @@ def test_what_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFix
     assert "/admin/preferred_replica_election cannot be read" in caplog.text
 
 
-def run(zookeeper: FakeZookeeper, steps: Steps[Any]) -> Any:
-    """Run steps to their end, which must come soon."""
-    session, result = zookeeper.connect(), None
-    for _ in range(200):
-        try:
-            result = zookeeper.run(session, steps.send(result))
-        except StopIteration as end:
-            return end.value
-    raise AssertionError("the steps come to no end")
-
-
 def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read() -> None:
     zookeeper = FakeZookeeper()
     zookeeper.make("/config/topics/bad", b"{")
     zookeeper.make("/config/topics/good", znodes.encode_config({"retention.ms": "1"}))
-    assert run(zookeeper, read_configs("topics", ["none", "bad", "good"])) == {
+    assert run_steps(zookeeper, read_configs("topics", ["none", "bad", "good"])) == {
         "none": {},
         "good": {"retention.ms": "1"},
     }
@@ -125,7 +115,7 @@ def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read(
     zookeeper.make("/config/changes/config_change_0000000002", znodes.encode_config_change("topics", "good"))
     # Made by hand: no number that later notices follow.
     zookeeper.make("/config/changes/zzz", znodes.encode_config_change("topics", "other"))
-    changes = run(zookeeper, read_notices(znodes.CONFIG_CHANGE_PREFIX, "", znodes.decode_config_change))
+    changes = run_steps(zookeeper, read_notices(znodes.CONFIG_CHANGE_PREFIX, "", znodes.decode_config_change))
     assert changes == [("config_change_0000000002", ("topics", "good"))]
 
 
@@ -174,7 +164,7 @@ def test_a_znode_that_was_removed_by_hand_is_made_again(
 ) -> None:
     zookeeper = FakeZookeeper()
     remove(zookeeper, removed)
-    run(zookeeper, steps())
+    run_steps(zookeeper, steps())
     assert zookeeper.get(made) is not None
 
 
@@ -200,7 +190,7 @@ def test_ids_are_refused_rather_than_given_out_twice(
     else:
         zookeeper.put_by_hand(path, content)
     with pytest.raises(BadZnode, match=path):
-        run(zookeeper, steps())
+        run_steps(zookeeper, steps())
 
 
 def test_a_newer_version_of_what_ids_are_taken_from_is_read_as_ours() -> None:
@@ -208,7 +198,7 @@ def test_a_newer_version_of_what_ids_are_taken_from_is_read_as_ours() -> None:
     zookeeper.put_by_hand(
         znodes.PRODUCER_ID_BLOCK, b'{"version":9,"broker":7,"block_start":"0","block_end":"999","more":[]}'
     )
-    assert run(zookeeper, take_block(1)) == znodes.ProducerIds(1, 1000, 1999)
+    assert run_steps(zookeeper, take_block(1)) == znodes.ProducerIds(1, 1000, 1999)
 
 
 def remove(zookeeper: FakeZookeeper, path: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage.log import Log
@@ -52,15 +51,8 @@ def place_of(log: Log, offset: int) -> tuple[Path, int, int]:
     return segment.path(".log"), found[0], found[1].size_bytes
 
 
-def fetch(offset: int, max_bytes: int = 150_000, **rest: Any) -> FetchRequest:
-    options = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **rest}
-    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)
-    return FetchRequest(**options, topics=[FetchTopic("t", partitions=[partition])])
-
-
-async def fetched(raw: Raw, offset: int, version: int = 11, **rest: Any) -> Any:
-    response = await raw.ask(ApiKey.FETCH, version, fetch(offset, **rest))
-    return response.responses[0].partitions[0]
+async def fetched(raw: Raw, offset: int, version: int = 11, **rest: int) -> Any:
+    return await raw.fetch("t", offset, version=version, **{"partition_max_bytes": 150_000, **rest})
 
 
 def offsets_of(partition: Any) -> list[int]:
@@ -91,9 +83,8 @@ async def test_a_body_costs_one_connection_and_then_gets_an_error(
         await fill(raw)
         path, position, size = place_of(log_of(broker), offset)
         disk.spoil(path, position + size // 2, 1)
-        raw.send(ApiKey.FETCH, 11, fetch(offset))
         with pytest.raises(asyncio.IncompleteReadError):
-            await raw.receive_bytes()
+            await fetched(raw, offset)
         async with await Raw.connect(broker.address) as another:
             for _ in range(3):
                 assert (await fetched(another, offset)).error_code == CORRUPT
@@ -228,7 +219,7 @@ async def test_a_coordinator_does_not_decide_without_a_batch_that_cannot_be_read
     disk.spoil(path, 100, 1)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         assert len(broker.services.transactions.shards.owned) == len(topic.partitions) - 1
-        assert offsets_of(await fetched(raw, 0, max_bytes=1))
+        assert offsets_of(await fetched(raw, 0, partition_max_bytes=1))
         assert (await raw.produce("t", batch_of(b"y"))).error_code == 0
         assert all(each.is_online for each in broker.services.log_dirs.all)
     assert lines(caplog, "could not be loaded") == 1

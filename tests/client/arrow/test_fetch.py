@@ -31,7 +31,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.errors import CorruptBatch, CorruptCrc, UnsupportedMagic
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
-from odradek.tests.support.fakes.wire import Bytes, Call, Step, drop, in_pieces
+from odradek.tests.support.fakes.wire import Bytes, Call, Step, answer, do_it, drop, in_pieces
 
 WAIT_S = 20
 OFFSET = schema_of(("offset",))
@@ -155,11 +155,8 @@ async def test_aborted_transactions_are_rows_only_for_read_uncommitted(level: st
 )
 @pytest.mark.parametrize("good", [0, 1, 3])
 async def test_trouble_that_passes_costs_no_record_and_repeats_none(step: Step, good: int) -> None:
-    async def well(call: Call) -> Any:
-        return await call.default()
-
     async with filled() as fake:
-        fake.on(ApiKey.FETCH, *[well] * good, step, step)
+        fake.on(ApiKey.FETCH, *[do_it] * good, step, step)
         assert await read(fake, 0, 30, **SMALL) == list(range(30))
 
 
@@ -195,9 +192,6 @@ async def test_the_next_fetch_is_under_way_while_a_section_is_decoded() -> None:
         asked.set()
         return await call.default()
 
-    async def well(call: Call) -> Any:
-        return await call.default()
-
     def first_section(fetch: RangeFetch) -> bool:
         sections = fetch.sections()
         next(sections)
@@ -206,7 +200,7 @@ async def test_the_next_fetch_is_under_way_while_a_section_is_decoded() -> None:
         return seen
 
     async with filled() as fake:
-        fake.on(ApiKey.FETCH, well, tell)
+        fake.on(ApiKey.FETCH, do_it, tell)
         assert await asyncio.to_thread(first_section, fetch_of(fake, 0, 30, **SMALL))
 
 
@@ -266,13 +260,11 @@ async def test_a_log_that_ends_early_fails_the_task_or_ends_it_but_is_not_waited
 
 
 async def test_a_log_that_gives_nothing_though_it_goes_on_is_an_error() -> None:
-    async def nothing(call: Call) -> Any:
-        found = await call.default()
-        found.responses[0].partitions[0].records = b""
-        return found
+    def nothing(data: PartitionData) -> None:
+        data.records = b""
 
     async with filled() as fake:
-        fake.on(ApiKey.FETCH, *[nothing] * 100)
+        fake.on(ApiKey.FETCH, *[answer_with(nothing)] * 100)
         with pytest.raises(RequestTimedOut, match="nothing came at 0, though the log goes on to 30"):
             await read(fake, 0, 30, kafkaConsumer__pollTimeoutMs="300", failOnDataLoss="false")
 
@@ -360,7 +352,7 @@ async def test_crcs_are_left_alone_where_that_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Bytes(b"\xff\xff\xff\xff"),
         Bytes(b"HTTP/1.1 400 Bad Request\r\n"),
@@ -370,12 +362,9 @@ async def test_crcs_are_left_alone_where_that_is_wanted() -> None:
     ],
     ids=["negative length", "HTTP", "another correlation id", "no topic", "no partition"],
 )
-async def test_answers_to_something_else_are_not_believed(answer: Any) -> None:
-    async def step(call: Call) -> Any:
-        return answer
-
+async def test_answers_to_something_else_are_not_believed(response: Any) -> None:
     async with filled() as fake:
-        fake.on(ApiKey.FETCH, *[step] * 1000)
+        fake.on(ApiKey.FETCH, *[answer(response)] * 1000)
         with pytest.raises(BadResponse):
             await read(fake, 0, 30, kafkaConsumer__pollTimeoutMs="300")
         fake.steps.clear()
@@ -383,14 +372,11 @@ async def test_answers_to_something_else_are_not_believed(answer: Any) -> None:
 
 
 async def test_a_length_that_is_announced_costs_no_memory_until_its_bytes_come() -> None:
-    async def announce(call: Call) -> Any:
-        return Bytes((200 << 20).to_bytes(4, "big") + bytes(1000))
-
     def resident_mb() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     async with filled() as fake:
-        fake.on(ApiKey.METADATA, announce)
+        fake.on(ApiKey.METADATA, answer(Bytes((200 << 20).to_bytes(4, "big") + bytes(1000))))
         client = options_for(fake, kafka__request__timeout__ms="200").client
 
         def grown_mb() -> float:

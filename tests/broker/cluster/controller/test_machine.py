@@ -46,9 +46,10 @@ from odradek.protocol.messages.leader_and_isr import (
 from odradek.protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 from odradek.protocol.messages.update_metadata import UpdateMetadataResponse
 from odradek.testing.zookeeper import FakeZookeeper
+from odradek.tests.support.clusters.steps import run_steps
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.zookeeper import operations
-from odradek.zookeeper.operations import Steps, WriteAll
+from odradek.zookeeper.operations import Operation, Steps, WriteAll
 from odradek.zookeeper.session import Session
 
 PARTITIONS = 95
@@ -77,14 +78,11 @@ class World:
 
     def run(self, steps: Steps[Any]) -> None:
         """Run steps to their end."""
-        result = None
-        while True:
-            self.turns += 1
-            try:
-                operation = steps.send(result)
-            except StopIteration:
-                return
-            result = self.zookeeper.run(self._session, operation)
+        run_steps(self.zookeeper, steps, self._end_turn, self._session)
+        self.turns += 1
+
+    def _end_turn(self, _: Operation) -> None:
+        self.turns += 1
 
     def messages(self) -> list[Message]:
         """What brokers are to be told now."""
@@ -98,6 +96,13 @@ class World:
 
     def state(self, index: int) -> LeaderAndIsr:
         return self.machine.cluster.states[TopicPartition("t", index)]
+
+
+def leading(partitions: int = 1) -> World:
+    """A controller in its term. Broker 1 leads the first partition, with 2 and 3 in sync."""
+    world = World(partitions)
+    world.run(world.machine.take_over())
+    return world
 
 
 # -- Turns
@@ -173,8 +178,7 @@ def full_messages(world: World) -> list[bool]:
 
 def test_where_a_leader_leaves_the_isr_by_itself_another_leads_at_once() -> None:
     """Its session lives on after the process that has lost records: the next leader waits for no end of it."""
-    world = World(3)
-    world.run(world.machine.take_over())
+    world = leading(3)
     world.run(leave_isrs(1, [PLACE]))
     world.run(world.machine.isr_changed())
     assert (world.state(0).leader, world.state(0).isr) == (2, (2, 3))
@@ -199,48 +203,44 @@ def test_no_broker_gives_up_a_partition_whose_znodes_cannot_be_read() -> None:
 
 
 def test_a_reassignment_goes_beside_partitions_that_are_written_by_hand_at_the_same_moment() -> None:
-    world = World(1)
-    world.run(world.machine.take_over())
-    steps = world.machine.reassign({TopicPartition("t", 0): (2, 3)})
-    session, result, tries = world.zookeeper.connect(), None, 0
-    with pytest.raises(StopIteration) as end:
-        while True:
-            operation = steps.send(result)
-            if isinstance(operation, WriteAll) and operation.groups[0][0].path == topic_path("t"):
-                tries += 1
-                if tries % 2:
-                    # Between the controller's read and its write.
-                    known = decode_assignment("t", world.zookeeper.get(topic_path("t")))
-                    more = {len(known.partitions): Replicas((3,))}
-                    grown = Assignment(TOPIC_ID, known.partitions | more)
-                    world.zookeeper.put_by_hand(topic_path("t"), encode_assignment(grown))
-            result = world.zookeeper.run(session, operation)
-    assert (tries, end.value.value) == (4, {}), "the replicas with the old ones, and then without them"
+    world, tries = leading(), 0
+
+    def grow(operation: Operation) -> None:
+        """Between the controller's read and its write."""
+        nonlocal tries
+        if isinstance(operation, WriteAll) and operation.groups[0][0].path == topic_path("t"):
+            tries += 1
+            if tries % 2:
+                known = decode_assignment("t", world.zookeeper.get(topic_path("t")))
+                grown = Assignment(TOPIC_ID, known.partitions | {len(known.partitions): Replicas((3,))})
+                world.zookeeper.put_by_hand(topic_path("t"), encode_assignment(grown))
+
+    errors = run_steps(world.zookeeper, world.machine.reassign({PLACE: (2, 3)}), grow)
+    assert (tries, errors) == (4, {}), "the replicas with the old ones, and then without them"
     written = decode_assignment("t", world.zookeeper.get(topic_path("t")))
     assert written.partitions == {0: Replicas((2, 3)), 1: Replicas((3,)), 2: Replicas((3,))}
-    assert world.machine.cluster.replicas[TopicPartition("t", 0)] == Replicas((2, 3))
+    assert world.machine.cluster.replicas[PLACE] == Replicas((2, 3))
 
 
 def test_a_reassignment_is_cancelled_though_one_of_the_old_replicas_is_dead() -> None:
-    world, found = World(1), list[Any]()
-    world.run(world.machine.take_over())
+    world, found = leading(), list[Any]()
 
-    def reassign(target: tuple[int, ...] | None) -> Steps[None]:
-        found.append((yield from world.machine.reassign({PLACE: target})))
+    def reassign(target: tuple[int, ...] | None) -> None:
+        found.append(run_steps(world.zookeeper, world.machine.reassign({PLACE: target})))
 
     registration = Registration(4, ("PLAINTEXT://h:4",), {"PLAINTEXT": "PLAINTEXT"})
     world.zookeeper.make(broker_path(4), encode_registration(registration))
     world.run(world.machine.brokers_changed())
-    world.run(reassign((1, 2, 4)))
+    reassign((1, 2, 4))
     world.zookeeper.delete_by_hand(broker_path(3))
     world.run(world.machine.brokers_changed())
-    world.run(reassign(None))
+    reassign(None)
     assert world.machine.cluster.replicas[PLACE] == Replicas((1, 2, 3))
     # It may stay dead where it stays; one that comes must be alive.
-    world.run(reassign((3, 1, 2)))
+    reassign((3, 1, 2))
     world.zookeeper.delete_by_hand(broker_path(4))
     world.run(world.machine.brokers_changed())
-    world.run(reassign((3, 1, 4)))
+    reassign((3, 1, 4))
     assert [error.code for each in found for error in each.values()] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
 
 
@@ -295,11 +295,15 @@ class Shell:
         )
 
 
-async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_back() -> None:
-    world = World(3)
+def in_term() -> tuple[World, Shell, BecomeLeaderOrFollower]:
+    """A controller in its term over three partitions, and what it has told broker 1."""
+    world = leading(3)
     shell = Shell(world)
-    world.run(world.machine.take_over())
-    roles = shell.roles_of(1)
+    return world, shell, shell.roles_of(1)
+
+
+async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_back() -> None:
+    world, shell, roles = in_term()
     assert world.state(0).leader == 1
     await shell.hear(1, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
     assert (world.state(0).leader, world.state(0).isr) == (2, (2, 3))
@@ -313,10 +317,8 @@ async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_bac
 
 
 async def test_an_answer_from_before_a_brokers_start_says_nothing_of_its_disk() -> None:
-    world = World(3)
-    shell = Shell(world)
-    world.run(world.machine.take_over())
-    roles, before = shell.roles_of(1), world.machine.cluster.live[1]
+    world, shell, roles = in_term()
+    before = world.machine.cluster.live[1]
     world.machine.cluster.live[1] = replace(before, epoch=before.epoch + 1)
     shell.controller._note_response(before, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
     event = shell.controller._events.get_nowait()
@@ -326,10 +328,7 @@ async def test_an_answer_from_before_a_brokers_start_says_nothing_of_its_disk() 
 
 
 async def test_errors_of_brokers_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(3)
-    shell = Shell(world)
-    world.run(world.machine.take_over())
-    roles = shell.roles_of(1)
+    world, shell, roles = in_term()
     metadata, stop = TellMetadata(1, (), ()), StopReplicas(1, {})
     storage = ErrorCode.KAFKA_STORAGE_ERROR
     await shell.hear(1, roles, answer({1: ErrorCode.UNKNOWN_SERVER_ERROR, 2: ErrorCode.UNKNOWN_SERVER_ERROR}))
@@ -347,10 +346,8 @@ async def test_errors_of_brokers_are_logged(caplog: pytest.LogCaptureFixture) ->
 async def test_what_a_broker_could_not_do_is_repeated_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the whole of a request, and the stop of a replica; what is outdated is not."""
     monkeypatch.setattr(repetition, "FIRST_PAUSE_S", 0.0)
-    world = World(3)
-    shell = Shell(world)
-    world.run(world.machine.take_over())
-    roles, storage = shell.roles_of(1), int(ErrorCode.KAFKA_STORAGE_ERROR)
+    _, shell, roles = in_term()
+    storage = int(ErrorCode.KAFKA_STORAGE_ERROR)
     fenced = answer({1: ErrorCode.FENCED_LEADER_EPOCH, 2: ErrorCode.FENCED_LEADER_EPOCH})
     for response in (fenced, LeaderAndIsrResponse(int(ErrorCode.STALE_BROKER_EPOCH))):
         await shell.hear(1, roles, response)
@@ -388,15 +385,8 @@ def led(world: World, index: int = 0) -> tuple[int, tuple[int, ...]]:
     return state.leader, state.isr
 
 
-def full_world() -> World:
-    """One partition, led by broker 1 with 2 and 3 in sync."""
-    world = World(1)
-    world.run(world.machine.take_over())
-    return world
-
-
 def test_a_full_leader_makes_place_for_one_in_sync_and_comes_back_with_room() -> None:
-    world = full_world()
+    world = leading()
     answer_full(world, 1, 0)
     assert led(world) == (2, (2, 3))
     # Neither by the request, nor by itself, nor into the ISR while there is no room.
@@ -404,23 +394,20 @@ def test_a_full_leader_makes_place_for_one_in_sync_and_comes_back_with_room() ->
     world.run(world.machine.elect([place], unclean=False))
     world.run(world.machine.balance(0))
     wanted = {place: replace(state, isr=(2, 3, 1))}
-    errors: list[Any] = []
 
-    def note(steps: Steps[Any]) -> Steps[None]:
-        errors.append((yield from steps))
+    def alter() -> Any:
+        return run_steps(world.zookeeper, world.machine.alter_partitions(2, registered(world, 2), wanted))
 
-    world.run(note(world.machine.alter_partitions(2, registered(world, 2), wanted)))
-    assert errors == [{place: ErrorCode.INELIGIBLE_REPLICA}]
+    assert alter() == {place: ErrorCode.INELIGIBLE_REPLICA}
     assert led(world) == (2, (2, 3))
     answer_full(world, 1)
-    world.run(note(world.machine.alter_partitions(2, registered(world, 2), wanted)))
-    assert errors[1] == {place: ErrorCode.NONE} and led(world) == (2, (2, 3, 1))
+    assert alter() == {place: ErrorCode.NONE} and led(world) == (2, (2, 3, 1))
     world.run(world.machine.balance(0))
     assert led(world) == (1, (2, 3, 1))
 
 
 def test_where_all_in_sync_are_full_the_last_leads_on_until_another_has_room() -> None:
-    world = full_world()
+    world = leading()
     for broker in (1, 2, 3):
         answer_full(world, broker, 0)
     assert led(world) == (3, (3,))
