@@ -10,8 +10,8 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,16 +54,10 @@ async def emptied(address: str) -> str:
 
 
 @pytest.fixture(params=["odradek", "kafka"])
-async def address(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+async def address(request: pytest.FixtureRequest, config: BrokerConfig) -> AsyncIterator[str]:
     if request.param == "kafka":
         yield await emptied(request.getfixturevalue("kafka"))
         return
-    config = BrokerConfig(
-        listeners=("PLAINTEXT://127.0.0.1:0",),
-        log_dir=(str(tmp_path),),
-        group_initial_rebalance_delay_ms=0,
-        offsets_topic_num_partitions=3,
-    )
     async with Broker(config) as broker:
         yield broker.address
 
@@ -191,8 +185,7 @@ async def test_the_cluster_and_offsets_are_described(address: str) -> None:
         assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-async def test_a_restarted_broker_is_found_again(tmp_path: Path) -> None:
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dir=(str(tmp_path),))
+async def test_a_restarted_broker_is_found_again(config: BrokerConfig) -> None:
     quick: dict[str, Any] = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
     async with asyncio.timeout(20):
         async with Broker(config) as broker:
@@ -204,7 +197,7 @@ async def test_a_restarted_broker_is_found_again(tmp_path: Path) -> None:
             await consumer.start()
             assert len((await consumer.getmany(timeout_ms=5_000))[TopicPartition("t", 0)]) == 10
         sending = asyncio.ensure_future(producer.send_many("t", pairs(10)))
-        async with Broker(BrokerConfig(listeners=(f"PLAINTEXT://{address}",), log_dir=(str(tmp_path),))):
+        async with Broker(replace(config, listeners=(f"PLAINTEXT://{address}",))):
             assert (await sending).offsets == {TopicPartition("t", 0): (10, 19)}
             assert len((await consumer.getmany(timeout_ms=5_000))[TopicPartition("t", 0)]) == 10
             await producer.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,15 +25,8 @@ PARTITIONS = 7
 
 
 @pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
-    config = BrokerConfig(
-        listeners=("PLAINTEXT://127.0.0.1:0",),
-        log_dir=(str(tmp_path),),
-        broker_rack="here",
-        group_initial_rebalance_delay_ms=0,
-        offsets_topic_num_partitions=1,
-    )
-    async with Broker(config) as broker:
+async def address(config: BrokerConfig) -> AsyncIterator[str]:
+    async with Broker(replace(config, broker_rack="here")) as broker:
         async with Admin(broker.address) as admin:
             await admin.create_topics([NewTopic("t", PARTITIONS)])
         yield broker.address

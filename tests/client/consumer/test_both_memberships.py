@@ -87,6 +87,26 @@ async def test_a_fenced_member_gives_up_its_partitions_without_committing(protoc
 
 
 @both
+async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does(
+    cluster: FakeCluster, protocol: Protocol
+) -> None:
+    write(cluster.log("t"), 10)
+    async with protocol.member_of(cluster, max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
+        while not await consumer.getmany(timeout_ms=50, max_records=4):
+            pass
+        member = cluster.group.member_id
+        if protocol is CLASSIC:  # also while the others join again
+            busy = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            cluster.on(ApiKey.HEARTBEAT, *[busy] * 1000)
+        await waiting.until(lambda: bool(cluster.group.left) and not consumer.assignment())
+        cluster.steps[protocol.beat].clear()
+        await until(consumer, lambda: bool(consumer.assignment()))
+        # A busy machine may make this user late again.
+        assert cluster.group.left[0] == member
+        assert protocol is CONSUMER or cluster.group.member_id not in cluster.group.left
+
+
+@both
 async def test_a_heartbeat_that_is_never_answered_is_sent_again(cluster: FakeCluster, protocol: Protocol) -> None:
     async with protocol.member_of(cluster, request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
         await until(consumer, lambda: bool(consumer.assignment()))

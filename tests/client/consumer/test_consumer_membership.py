@@ -227,15 +227,6 @@ async def test_a_listener_of_a_consumer_that_stops_while_it_takes_partitions_hea
         assert len(cluster.group.left) == 1
 
 
-async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does(cluster: FakeCluster) -> None:
-    write(cluster.log("t"), 10)
-    async with member_of(cluster, "t", max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
-        while not await consumer.getmany(timeout_ms=50, max_records=4):
-            pass
-        await waiting.until(lambda: bool(cluster.group.left) and not consumer.assignment())
-        await until(consumer, lambda: bool(consumer.assignment()))
-
-
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave(protocol: str) -> None:
     leaving: list[Call] = []

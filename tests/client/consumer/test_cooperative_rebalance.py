@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.broker import Broker, BrokerConfig
+from odradek.broker import Broker
 from odradek.client import Admin, Consumer, CooperativeStickyAssignor, NewTopic, Producer, TopicPartition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -40,14 +39,8 @@ class Listener(Told):
 
 
 @pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
-    config = BrokerConfig(
-        listeners=("PLAINTEXT://127.0.0.1:0",),
-        log_dirs=(str(tmp_path),),
-        group_initial_rebalance_delay_ms=0,
-        offsets_topic_num_partitions=3,
-    )
-    async with Broker(config) as broker, Admin(broker.address) as admin:
+async def address(broker: Broker) -> AsyncIterator[str]:
+    async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 4), NewTopic("u", 1)])
         yield broker.address
 

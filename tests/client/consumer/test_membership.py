@@ -131,21 +131,6 @@ async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_commit
             assert offsets == [4, 5, 6, 7, 8, 9]
 
 
-async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does(cluster: FakeCluster) -> None:
-    write(cluster.log("t"), 10)
-    async with member_of(cluster, max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
-        while not await consumer.getmany(timeout_ms=50, max_records=4):
-            pass
-        busy = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        cluster.on(ApiKey.HEARTBEAT, *[busy] * 1000)
-        await waiting.until(lambda: bool(cluster.group.left) and not consumer.assignment())
-        cluster.steps[ApiKey.HEARTBEAT].clear()
-        await until(consumer, lambda: bool(consumer.assignment()))
-        # A busy machine may make this user late again.
-        assert cluster.group.left[0] == "member-1"
-        assert cluster.group.member_id not in cluster.group.left
-
-
 async def test_a_commit_that_comes_too_late_says_so_and_the_member_joins_again(cluster: FakeCluster) -> None:
     async with member_of(cluster, heartbeat_interval_ms=40_000) as consumer:
         await until(consumer, lambda: bool(consumer.assignment()))

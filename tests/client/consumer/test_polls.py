@@ -16,14 +16,11 @@ from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.wire import Call, answer
 from odradek.tests.support.waiting import until
 
+from .test_membership import member_of
+
 T0 = TopicPartition("t", 0)
 UNKNOWN_MEMBER = answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
 REBALANCE = answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-
-
-def member_of(cluster: FakeCluster, **options: Any) -> Consumer:
-    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "heartbeat_interval_ms": 5, "group_id": "g"}
-    return Consumer("t", bootstrap_servers=cluster.address, auto_offset_reset="earliest", **quick | options)
 
 
 async def take(consumer: Consumer, count: int) -> list[int]:

@@ -22,6 +22,7 @@ from odradek.client.errors import (
     NoBrokerReachable,
     NotConnected,
 )
+from odradek.tests.client.core.test_handshakes_sasl import topics
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.security.certificates import Certificates
 
@@ -45,11 +46,6 @@ def tls_cluster(certificates: Certificates, needs_client: bool = False) -> FakeC
 
 def trusting(certificates: Certificates, **options: Any) -> dict[str, Any]:
     return {"security_protocol": "SSL", "ssl_cafile": str(certificates.authority), **options}
-
-
-async def topics(cluster: FakeCluster, **options: Any) -> list[str]:
-    async with Admin(cluster.address, default_api_timeout_ms=2_000, **options) as admin:
-        return await admin.list_topics()
 
 
 async def test_records_go_there_and_back_over_tls(certificates: Certificates) -> None:

@@ -21,14 +21,9 @@ from odradek.client.errors import InvalidOption, KafkaError, RecordTooLarge, Ser
 from odradek.client.producer.partitioner import java_hash, murmur2
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.tests.client.producer.test_producer import producer_for
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.wire import drop
-
-
-def producer_for(cluster: FakeCluster, **options: Any) -> Producer[Any, Any]:
-    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, "max_block_ms": 5_000}
-    return Producer(cluster.address, **quick | options)
-
 
 # -- Serializers
 

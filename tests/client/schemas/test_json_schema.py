@@ -25,6 +25,11 @@ FLIGHT = {
 }
 
 
+def reader(broker: Broker, registry: Registry) -> blocking.Consumer[Any, Any]:
+    options = {"auto_offset_reset": "earliest", "value_deserializer": JsonSchema(registry.url)}
+    return blocking.Consumer("flights", bootstrap_servers=broker.address, **options)
+
+
 async def test_blocking_clients_write_and_read(broker: Broker, registry: Registry) -> None:
     def work() -> list[Any]:
         with blocking.Producer(broker.address, value_serializer=JsonSchema(registry.url, FLIGHT)) as producer:
@@ -33,12 +38,7 @@ async def test_blocking_clients_write_and_read(broker: Broker, registry: Registr
             for wrong in ({}, {"number": "1"}, {"number": 1, "other": 2}, {"number": float("nan")}):
                 with pytest.raises(SerializationFailed):
                     producer.send("flights", wrong)
-        with blocking.Consumer(
-            "flights",
-            bootstrap_servers=broker.address,
-            auto_offset_reset="earliest",
-            value_deserializer=JsonSchema(registry.url),
-        ) as consumer:
+        with reader(broker, registry) as consumer:
             return [next(consumer).value["number"] for _ in range(8)]
 
     assert await asyncio.to_thread(work) == list(range(1, 9))
@@ -50,12 +50,7 @@ async def test_a_value_that_its_schema_does_not_allow_is_a_bad_record(broker: Br
         good = ours.encode({"number": 1}, "flights")
         with blocking.Producer(broker.address) as producer:
             producer.send_many("flights", [(None, good[:5] + b'{"number":"x"}'), (None, good[:5] + b"{")])
-        with blocking.Consumer(
-            "flights",
-            bootstrap_servers=broker.address,
-            auto_offset_reset="earliest",
-            value_deserializer=JsonSchema(registry.url),
-        ) as consumer:
+        with reader(broker, registry) as consumer:
             for offset in (0, 1):
                 with pytest.raises(DeserializationFailed) as failed:
                     next(consumer)

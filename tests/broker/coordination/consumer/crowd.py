@@ -99,8 +99,7 @@ class Crowd:
 
     def join(self) -> None:
         self.made += 1
-        names = [topic.name for topic in self.world.topics.topics]
-        topics = self.random.sample(names, self.random.randint(1, len(names)))
+        topics = self._some_topics()
         instance_id = self.random.choice([None, None, f"i{self.made}"])
         assignor = self.random.choice([None, "uniform", "range"])
         self.clients.append(Client(f"m{self.made}", topics, instance_id, assignor))
@@ -128,9 +127,7 @@ class Crowd:
     # -- Clients of the classic protocol
 
     def join_classic(self) -> None:
-        names = [topic.name for topic in self.world.topics.topics]
-        topics = self.random.sample(names, self.random.randint(1, len(names)))
-        self.classic.append(ClassicClient(topics, is_eager=self.random.random() < 0.5))
+        self.classic.append(ClassicClient(self._some_topics(), is_eager=self.random.random() < 0.5))
 
     def act_classic(self, *, is_lost: bool = False) -> None:
         if self.classic:
@@ -155,8 +152,7 @@ class Crowd:
     def resubscribe(self) -> None:
         client = self._one()
         if client is not None:
-            names = [topic.name for topic in self.world.topics.topics]
-            client.topics = self.random.sample(names, self.random.randint(0, len(names)))
+            client.topics = self._some_topics(0)
             client.says_all = True
 
     def leave(self) -> None:
@@ -295,6 +291,10 @@ class Crowd:
             if classic.member_id in body.members:
                 for place in classic.has:
                     assert held.setdefault(place, classic.member_id) == classic.member_id, (place, held, classic)
+
+    def _some_topics(self, least: int = 1) -> list[str]:
+        names = self.world.topics.names()
+        return self.random.sample(names, self.random.randint(least, len(names)))
 
     def _one(self) -> Client | None:
         return self.random.choice(self.clients) if self.clients else None

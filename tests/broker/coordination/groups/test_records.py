@@ -1,7 +1,8 @@
-"""Group records against the log of a real Kafka 4.3.1.
+"""Group records against segments of `__consumer_offsets` of a real Kafka 4.3.1.
 
-golden/kafka-4.3.1-one-member.log is the segment of `__consumer_offsets` after a kafka-python consumer had joined group
-"golden", committed an offset and left.
+groups/golden/kafka-4.3.1-one-member.log: a kafka-python consumer had joined group "golden", committed an offset and
+left. share_groups/golden/kafka-4.3.1-share-group.log: a member had joined group g2 and left, offsets had been altered
+and deleted, and the group had been deleted.
 """
 
 from __future__ import annotations
@@ -13,27 +14,47 @@ import pytest
 from odradek.broker.coordination.classic.states import GroupState
 from odradek.broker.coordination.groups import records
 from odradek.broker.coordination.groups.group import Group, GroupLimits
-from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord
+from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord, PartRecord
 from odradek.protocol.codec import encode_versioned
 from odradek.protocol.errors import DecodeError
+from odradek.protocol.messages import share_group_records as kafka
 from odradek.protocol.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.records.batch import decode_batch, iter_headers
 from odradek.tests.broker.coordination.classic.world import FakeTopics
 
-SEGMENT = (Path(__file__).parent / "golden" / "kafka-4.3.1-one-member.log").read_bytes()
-PAIRS = [
-    (bytes(record.key or b""), None if record.value is None else bytes(record.value))
-    for position, _ in iter_headers(SEGMENT)
-    for record in decode_batch(SEGMENT, position)
-]
+
+def pairs_of(path: str) -> list[tuple[bytes, bytes | None]]:
+    segment = (Path(__file__).parents[1] / path).read_bytes()
+    return [
+        (bytes(record.key or b""), None if record.value is None else bytes(record.value))
+        for position, _ in iter_headers(segment)
+        for record in decode_batch(segment, position)
+    ]
+
+
+PAIRS = pairs_of("groups/golden/kafka-4.3.1-one-member.log")
+OF_SHARES = pairs_of("share_groups/golden/kafka-4.3.1-share-group.log")
 
 
 def test_records_of_kafka_are_read_and_written_back_byte_by_byte() -> None:
-    assert len(PAIRS) == 4
-    for key, value in PAIRS:
+    assert len(PAIRS) == 4 and all(isinstance(records.decode_record(*pair), PartRecord) for pair in OF_SHARES)
+    for key, value in PAIRS + OF_SHARES:
         record = records.decode_record(key, value)
         assert record is not None
         assert records.encode(record) == (key, value)
+
+
+def test_a_share_group_lives_by_kafkas_records() -> None:
+    group = Group("g2", GroupLimits(), FakeTopics())
+    states: list[tuple[int, int, list[str]]] = []
+    for key, value in OF_SHARES:
+        record = records.decode_record(key, value)
+        assert record is not None
+        group.apply(record)
+        if group.share is not None and isinstance(record.key, kafka.ShareGroupCurrentMemberAssignmentKey):  # type: ignore[union-attr]
+            states.append((group.share.epoch, group.share.assignment_epoch, list(group.share.members)))
+    assert states == [(2, 2, ["m1"]), (3, 3, ["m1"]), (3, 3, ["m1"])]
+    assert group.share is None and group.is_new()
 
 
 def test_the_log_of_kafka_makes_the_group_that_kafka_had() -> None:

@@ -39,36 +39,31 @@ class States:
 
     async def initialize(self, partition: int, state_epoch: int, start_offset: int) -> Any:
         part = initialize_api.PartitionData(partition, state_epoch, start_offset)
-        topics = [initialize_api.InitializeStateData(self.topic_id, [part])]
-        request = initialize_api.InitializeShareGroupStateRequest(self.group, topics)
-        return await self._one(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, request)
+        data = initialize_api.InitializeStateData(self.topic_id, [part])
+        return await self._ask(initialize_api.InitializeShareGroupStateRequest(self.group, [data]))
 
     async def read(self, partition: int, leader_epoch: int) -> Any:
-        topics = [read_api.ReadStateData(self.topic_id, [read_api.PartitionData(partition, leader_epoch)])]
-        return await self._one(
-            ApiKey.READ_SHARE_GROUP_STATE, 0, read_api.ReadShareGroupStateRequest(self.group, topics)
-        )
+        data = read_api.ReadStateData(self.topic_id, [read_api.PartitionData(partition, leader_epoch)])
+        return await self._ask(read_api.ReadShareGroupStateRequest(self.group, [data]))
 
     async def write(
         self, partition: int, epochs: tuple[int, int], start: int, count: int, batches: Sequence[tuple[int, ...]] = ()
     ) -> Any:
         written = [write_api.StateBatch(*each) for each in batches]
         part = write_api.PartitionData(partition, *epochs, start, count, written)
-        request = write_api.WriteShareGroupStateRequest(self.group, [write_api.WriteStateData(self.topic_id, [part])])
-        return await self._one(ApiKey.WRITE_SHARE_GROUP_STATE, 1, request)
+        data = write_api.WriteStateData(self.topic_id, [part])
+        return await self._ask(write_api.WriteShareGroupStateRequest(self.group, [data]), version=1)
 
     async def delete(self, partition: int) -> Any:
-        topics = [delete_api.DeleteStateData(self.topic_id, [delete_api.PartitionData(partition)])]
-        request = delete_api.DeleteShareGroupStateRequest(self.group, topics)
-        return await self._one(ApiKey.DELETE_SHARE_GROUP_STATE, 0, request)
+        data = delete_api.DeleteStateData(self.topic_id, [delete_api.PartitionData(partition)])
+        return await self._ask(delete_api.DeleteShareGroupStateRequest(self.group, [data]))
 
     async def summary(self, partition: int) -> Any:
-        topics = [summary_api.ReadStateSummaryData(self.topic_id, [summary_api.PartitionData(partition, -1)])]
-        request = summary_api.ReadShareGroupStateSummaryRequest(self.group, topics)
-        return await self._one(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, request)
+        data = summary_api.ReadStateSummaryData(self.topic_id, [summary_api.PartitionData(partition, -1)])
+        return await self._ask(summary_api.ReadShareGroupStateSummaryRequest(self.group, [data]), version=1)
 
-    async def _one(self, key: ApiKey, version: int, request: Any) -> Any:
-        (result,) = (await self.raw.ask(key, version, request)).results
+    async def _ask(self, request: Any, version: int = 0) -> Any:
+        (result,) = (await self.raw.ask(ApiKey(request.KEY), version, request)).results
         return result.partitions[0]
 
 
