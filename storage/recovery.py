@@ -328,9 +328,10 @@ class Recovery:
         self._keep_rolled_offset(recovery_point)
         self._protect_flushed_offsets(recovery_point)
         self._remove_empty()
-        if self._report.cuts or self._report.removed:
+        if self._report.cuts or self._report.removed or not self._aborted_whole:
             # Otherwise a power cut could bring back what was cut off, behind batches that are appended now, or the name
-            # of an empty segment, which says that no batch before it reaches beyond its first offset. Older
+            # of an empty segment, which says that no batch before it reaches beyond its first offset; or it could take
+            # transaction indexes below the recovery point, where the next start does not look. Older
             # segments come first: a power cut between must leave no hole before what is on disk.
             for segment in self._segments:
                 if segment.is_dirty:

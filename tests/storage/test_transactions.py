@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage.errors import DiskError
 from odradek.storage.log import Log, LogConfig
+from odradek.testing.lossy_disk import LossyDisk
 from odradek.tests.storage.batches import cut, roll
 from odradek.tests.storage.transactions import (
     COORDINATOR_EPOCH,
@@ -156,6 +157,24 @@ def test_an_index_that_ends_inside_an_entry_is_built_again_with_all_others(tmp_p
     log = opened(tmp_path, CONFIG, point=written.model.end)
     assert not log.recovery.clean
     check(log, written)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_indexes_that_a_start_builds_again_survive_a_power_cut_below_the_recovery_point(
+    tmp_path: Path, seed: int
+) -> None:
+    written = Written(opened(tmp_path, CONFIG))
+    for commit in (False, True, False):
+        roll(written.log, 1000)
+        written.write(1, 3)
+        written.finish(1, commit=commit)
+    written.log.close()
+    (torn,) = sorted(tmp_path.glob("*.txnindex"))[1:]
+    torn.write_bytes(torn.read_bytes()[:-1])
+    disk = LossyDisk()
+    Log.open(tmp_path, CONFIG, clean=False, now_ms=1000, recovery_point=written.model.end, disk=disk)
+    disk.lose(seed)
+    check(opened(tmp_path, CONFIG, clean=False, point=written.model.end), written)
 
 
 def test_many_restarts_within_a_segment_leave_a_snapshot_from_before_it(tmp_path: Path) -> None:
