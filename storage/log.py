@@ -71,6 +71,10 @@ class Log(ReadableLog):
         self.start_on_disk = 0
         # A segment that a roll has closed at the recovery point, until a flush has forced its indexes to disk.
         self._index_due: Segment | None = None
+        # How often it was cut, so that what somebody has read of it may be no more; and the lowest offset of the cuts
+        # since the cleaner has said up to where the log is clean.
+        self.cuts = 0
+        self.cut_to = NEVER
         # The first offset of which a start has found that its record may be lost; None: all is there.
         self.lost_from: int | None = None
         # Bytes that were forced to disk since the log was opened.
@@ -333,6 +337,7 @@ class Log(ReadableLog):
         appended later would pass for flushed after a crash.
         """
         self.recovery_point = min(self.recovery_point, offset)
+        self.cut_to = min(self.cut_to, offset)
         return max(self._noted_point, self.point_on_disk) > offset
 
     def _sync(self, segments: list[Segment]) -> None:
@@ -429,6 +434,7 @@ class Log(ReadableLog):
             # An epoch that wrote nothing may have begun at the end; the leader does not know it.
             self.epochs.truncate_from_end(offset)
             return
+        self.cuts += 1
         self._segments.truncate_to(offset, self.config.index_interval_bytes)
         active = self._segments.active
         self.log_end_offset = active.next_offset
@@ -464,6 +470,7 @@ class Log(ReadableLog):
         checkpoint.
         """
         self._check_writable()
+        self.cuts += 1
         self._segments.retire_all(lambda: Segment.create(self.directory, offset, now_ms, self._disk))
         self.log_start_offset = self.log_end_offset = self.recovery_point = self.start_on_disk = offset
         self._index_due = None

@@ -210,13 +210,15 @@ class Cleaner:
     # -- One cleaning
 
     async def _clean(self, dirty: _Dirty) -> None:
-        topic, partition, _ = dirty
+        topic, partition = dirty.topic, dirty.partition
         log_start = partition.log.log_start_offset
         try:
             await self._compact(dirty)
         except (CompactionFailed, StorageError, OSError) as error:
-            # Deletion of the topic, or retention, may have removed the files meanwhile.
-            is_same = self._topics.get(topic.name) is topic and partition.log.log_start_offset == log_start
+            # Deletion of the topic, retention, or a leader may have removed or cut the files meanwhile.
+            log = partition.log
+            is_same = self._topics.get(topic.name) is topic and log.log_start_offset == log_start
+            is_same = is_same and log.cuts == dirty.found.cuts
             if is_same and not self._is_stopping:
                 self._give_up(partition, error)
                 if isinstance(error, StorageError):
@@ -242,7 +244,8 @@ class Cleaner:
         async for report in self._process.run(job, self._config.log_cleaner_io_max_bytes_per_second):
             if "end" in report:
                 # The topic may have been deleted meanwhile, and another one may have its name.
-                if self._topics.get(topic.name) is topic and partition.is_online:
+                is_same = self._topics.get(topic.name) is topic and partition.is_online
+                if is_same and partition.log.cuts == found.cuts:
                     await self._note_clean(partition, int(report["end"]), report["stats"])
             elif not await self._replace(partition, found, Cleaned(*report["group"])):
                 break
@@ -253,10 +256,10 @@ class Cleaner:
         old, log, disk = found.segments[at : at + group.sources], partition.log, self._disk
         if group.size < 0:
             return True
-        if not _holds(partition, old):
+        if not _holds(partition, found, old):
             return False
         await self._wait_for(log.directory.parent, partial(swap.prepare, log.directory, group.base_offset, disk))
-        if is_there := _holds(partition, old):
+        if is_there := _holds(partition, found, old):
             log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, self._clock.now_ms())
             self._file_removal.remove_segments(partition)
         await self._wait_for(log.directory.parent, partial(swap.finish, log.directory, group.base_offset, disk))
@@ -318,9 +321,9 @@ def cleaning_rules(config: TopicConfig) -> CleaningRules:
     )
 
 
-def _holds(partition: Partition, segments: tuple[Any, ...]) -> bool:
-    """Return whether the log still has these segments, side by side."""
-    if not partition.is_online:
+def _holds(partition: Partition, found: Cleanable, segments: tuple[Any, ...]) -> bool:
+    """Return whether the log still has these segments, side by side, as they were found."""
+    if not partition.is_online or partition.log.cuts != found.cuts:
         return False
     present = partition.log.segments
     return segments[0] in present and present[(at := present.index(segments[0])) : at + len(segments)] == segments

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.config import NEVER
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
@@ -298,11 +299,13 @@ class LogDirs:
 
     def cleaner_offset(self, partition: tuple[str, int], log: Log) -> int | None:
         """Return the offset up to which the cleaner has cleaned a partition; None where nothing is known."""
-        return self.of(log).checkpoints.cleaner_offsets.get(partition)
+        offset = self.of(log).checkpoints.cleaner_offsets.get(partition)
+        return None if offset is None else min(offset, log.cut_to)
 
     def note_cleaned(self, partition: tuple[str, int], log: Log, offset: int) -> None:
         """Note up to where a partition is clean. The next checkpoint makes it last."""
         self.of(log).checkpoints.cleaner_offsets[partition] = offset
+        log.cut_to = NEVER
 
     def take_checkpoint(self, logs: Mapping[tuple[str, int], Log]) -> Checkpoint:
         """Note the offsets of `logs` as they are now."""

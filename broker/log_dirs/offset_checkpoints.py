@@ -82,9 +82,9 @@ class OffsetCheckpoints:
             starts[key] = self.log_starts.get(key, 0)
             if key in self.recovery_points:  # 0 would say that nothing was forced to disk, which nobody knows
                 points[key] = self.recovery_points[key]
-        # A recovery may have cut a log below its offset: what is appended there later is not clean.
+        # A recovery or a leader may have cut a log below its offset: what is appended there later is not clean.
         cleaned = self.cleaner_offsets = {
-            key: offset
+            key: offset if key in unread else min(offset, logs[key].cut_to)
             for key, offset in self.cleaner_offsets.items()
             if key in unread or (key in logs and offset <= logs[key].log_end_offset)
         }

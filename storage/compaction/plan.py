@@ -38,6 +38,7 @@ class Cleanable:
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
+    cuts: int  # how often the log was cut until then: a job that reads it across a cut is void
 
     @property
     def dirty_ratio(self) -> float:
@@ -66,7 +67,9 @@ def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: Clea
     overdue = rules.max_lag_ms < NEVER and any(_first_ms(each) < now_ms - rules.max_lag_ms for each in dirty)
     first_dirty = min(first_dirty, end_offset)
     dirty_bytes = sum(each.size for each in dirty)
-    return Cleanable(segments[:count], first_dirty, end_offset, log.log_end_offset, clean, dirty_bytes, overdue)
+    return Cleanable(
+        segments[:count], first_dirty, end_offset, log.log_end_offset, clean, dirty_bytes, overdue, log.cuts
+    )
 
 
 def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe_buffer_bytes: int) -> Job:

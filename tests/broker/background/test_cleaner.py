@@ -29,7 +29,7 @@ from odradek.storage.errors import DiskError
 from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
-from odradek.tests.storage.batches import flip
+from odradek.tests.storage.batches import cut, flip
 from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
@@ -313,6 +313,44 @@ async def test_a_process_that_finds_no_room_tries_again_in_the_next_round(
     assert log_of(broker).size_bytes == size
     await round_of(broker, clock)
     assert log_of(broker).size_bytes < size / 2
+
+
+@pytest.mark.parametrize(
+    "is_deep", [False, True], ids=["the last segment but one is open again", "a cleaned one is cut"]
+)
+async def test_a_log_that_a_leader_cuts_while_it_is_cleaned_is_dirty_from_the_cut_on(
+    broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: Any, is_deep: bool
+) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    log, dirs = log_of(broker), broker.services.log_dirs
+    for _ in range(2):
+        await fill(raw)
+        await round_of(broker, clock)
+    await fill(raw)
+    clean_up_to, left = dirs.cleaner_offset(("t", 0), log), dict[bytes | None, bytes | None]()
+    cut_to = 50 if is_deep else log.segments[-1].base_offset
+    assert clean_up_to is not None and 50 < clean_up_to < log.segments[-1].base_offset
+
+    async def cut_meanwhile(
+        self: CompactionProcess, job: Job, bytes_per_second: float
+    ) -> AsyncIterator[dict[str, Any]]:
+        async for report in run(self, job, bytes_per_second):
+            if not left:
+                log.lower_recovery_point(cut_to)
+                cut(log, cut_to)
+                left.update(values(log))
+            yield report
+
+    with monkeypatch.context() as patch:
+        run = CompactionProcess.run
+        patch.setattr(CompactionProcess, "run", cut_meanwhile)
+        await round_of(broker, clock)
+    assert values(log) == left and not caplog.records
+    assert (dirs.cleaner_offset(("t", 0), log) or 0) <= cut_to
+    await fill(raw, 200)
+    size = log.size_bytes
+    await round_of(broker, clock)
+    assert log.size_bytes < size / 2
 
 
 async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(
