@@ -108,16 +108,17 @@ def check_committed(history: History, place: Place, offset: int) -> Iterator[str
 
 
 def check_replicas(
-    folders: Mapping[int, Path], replicas: Mapping[str, set[int]], is_cleaned: Callable[[str], bool]
+    folders: Mapping[int, Path], replicas: Mapping[str, set[int]], clean_up_to: Callable[[str], int | None]
 ) -> Iterator[str]:
     """Check that the logs of all replicas have equal bytes, from where all of them begin.
 
-    Each broker cleans its own compacted logs, but for the last segment.
+    Each broker cleans its own compacted logs: `clean_up_to` says how far any has. None: a log is not cleaned.
     """
     for name, brokers in sorted(replicas.items()):
         segments = {each: sorted((folders[each] / name).glob("*.log")) for each in sorted(brokers)}
-        first = -1 if is_cleaned(name) else 0
-        start = max((int(paths[first].stem) for paths in segments.values() if paths), default=0)
+        start = clean_up_to(name)
+        if start is None:
+            start = max((int(paths[0].stem) for paths in segments.values() if paths), default=0)
         copies = {each: _from(start, b"".join(path.read_bytes() for path in paths)) for each, paths in segments.items()}
         if len(set(copies.values())) > 1:
             sizes = {f"node{node}": len(content) for node, content in copies.items()}

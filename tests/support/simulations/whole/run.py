@@ -314,13 +314,21 @@ class Run:
             await asyncio.sleep(0.2)
             replicas = {name: brokers for name, brokers, _, _ in replicas_of(self.cluster)}
             folders = {number: node.folder for number, node in self.cluster.nodes.items()}
-            found = list(check_replicas(folders, replicas, self._is_cleaned))
+            found = list(check_replicas(folders, replicas, self._clean_up_to))
             if not found:
                 break
         return found
 
-    def _is_cleaned(self, name: str) -> bool:
-        return self._compacts and name.startswith(("__", COMPACTED))
+    def _clean_up_to(self, name: str) -> int | None:
+        if not (self._compacts and name.startswith(("__", COMPACTED))):
+            return None
+        topic, _, index = name.rpartition("-")
+        found: list[int | None] = [0]
+        for services in (each.broker.services for each in self.cluster.nodes.values() if each.broker is not None):
+            partition = services.topics.partition(topic, int(index))
+            if partition is not None:
+                found.append(services.log_dirs.cleaner_offset((topic, int(index)), partition.log))
+        return max(each or 0 for each in found)
 
     async def _read(self, topic: str, isolation: str) -> Mapping[Place, Log]:
         """Return all records of a topic, up to its end. Its last record is that of the proof."""
