@@ -93,6 +93,21 @@ def test_a_read_at_a_segments_last_batch_ends_with_the_segment(directory: Path) 
     assert read_header(log.read(first.next_offset, 1 << 20, NEVER).read()).base_offset == first.next_offset
 
 
+def test_a_read_from_the_middle_of_a_batch_gives_the_whole_batch(directory: Path) -> None:
+    log = filled(directory, 3, records=5)
+    for offset in range(5, 10):
+        assert read_header(log.read(offset, 1 << 20, NEVER).read()).base_offset == 5
+
+
+def test_nothing_at_or_past_up_to_is_read(directory: Path) -> None:
+    log = filled(directory, 10, segment_bytes=400)
+    for up_to in range(20):
+        visible = [header.base_offset for _, header in iter_headers(log.read(0, 1 << 20, up_to).read())]
+        assert all(base + 2 <= up_to for base in visible)
+    assert len(log.read(8, 1 << 20, 8)) == 0
+    assert len(log.read(12, 1 << 20, 8)) == 0
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 21, NEVER])
 def test_a_read_outside_of_the_log_is_out_of_range(directory: Path, offset: int) -> None:
     log = filled(directory, 10)
@@ -225,6 +240,14 @@ def test_many_old_segments_keep_few_files_open(directory: Path) -> None:
 
 
 # -- time -------------------------------------------------------------------------------------------
+
+
+def test_find_time_gives_the_first_record_not_earlier(directory: Path) -> None:
+    log = filled(directory, 50, records=3, segment_bytes=900, index_interval_bytes=100)
+    stamps = [(1000 + 10 * number + i, 3 * number + i) for number in range(50) for i in range(3)]
+    for timestamp in range(990, 1500):
+        expected = next(((t, o, 0) for t, o in stamps if t >= timestamp), None)
+        assert find_time(log, timestamp, NEVER) == expected
 
 
 def test_find_time_sees_nothing_past_up_to_nor_before_the_start(directory: Path) -> None:

@@ -17,6 +17,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.background.cleaner import cleaning_rules
 from odradek.broker.background.compaction_process import CompactionFailed, CompactionProcess
 from odradek.broker.configs.topic_config import TopicConfig
+from odradek.broker.topics.topic import Topic
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.checkpoints import CLEANER_OFFSET as FILE_NAME
@@ -69,10 +70,14 @@ async def broker(config: BrokerConfig, clock: FakeClock) -> AsyncIterator[Broker
         yield each
 
 
-def log_of(broker: Broker, topic: str = "t") -> Log:
-    found = broker.topics.get(topic)
+def topic_of(broker: Broker, name: str = "t") -> Topic:
+    found = broker.topics.get(name)
     assert found is not None
-    return found.partitions[0].log
+    return found
+
+
+def log_of(broker: Broker, topic: str = "t") -> Log:
+    return topic_of(broker, topic).partitions[0].log
 
 
 async def fill(raw: Raw, count: int = 60, topic: str = "t") -> None:
@@ -196,9 +201,7 @@ async def test_a_topic_created_again_while_the_cleaner_is_off_begins_dirty(
         await round_of(broker, clock)
         assert read_offsets(config.data_dir / FILE_NAME)
     async with Broker(off, clock=clock) as broker, await Raw.connect(broker.address) as raw:
-        topic = broker.topics.get("t")
-        assert topic is not None
-        broker.services.delete_topic(topic)
+        broker.services.delete_topic(topic_of(broker))
         await raw.create_topic("t", **COMPACTED)
         assert read_offsets(config.data_dir / FILE_NAME) == {}
         await fill(raw)
@@ -244,8 +247,7 @@ async def test_a_partition_with_a_record_that_is_too_large_is_cleaned_once_it_ma
 ) -> None:
     await raw.create_topic("t", **COMPACTED, compression_type="gzip")
     await fill(raw)
-    topic = broker.topics.get("t")
-    assert topic is not None
+    topic = topic_of(broker)
     broker.topics.alter(topic, topic.record.configs | {"max.decompressed.message.bytes": "1"})
     dirty = len(list(log_of(broker).iter_batches(0)))
     for _ in range(2):
@@ -267,10 +269,8 @@ async def test_a_partition_goes_offline_whose_cleaned_segment_cannot_take_its_pl
         raise DiskError("link", directory, OSError(errno.EIO, "the device has failed"))
 
     monkeypatch.setattr(swap, "place", fail)
-    topic = broker.topics.get("t")
-    assert topic is not None
     await round_of(broker, clock)
-    assert not topic.partitions[0].is_online
+    assert not topic_of(broker).partitions[0].is_online
 
 
 async def test_a_disk_that_is_full_at_any_step_is_cleaned_once_there_is_room(
@@ -375,9 +375,7 @@ async def test_a_topic_deleted_while_it_is_cleaned_is_gone(broker: Broker, raw: 
     await fill(raw)
     clock.advance(BACKOFF_MS)
     broker.timers.fire_due()
-    topic = broker.topics.get("t")
-    assert topic is not None
-    broker.services.delete_topic(topic)
+    broker.services.delete_topic(topic_of(broker))
     await until(lambda: not broker.services.background.cleaner.is_busy)
     await raw.create_topic("t", **COMPACTED)
     await fill(raw)
@@ -401,8 +399,7 @@ async def test_an_internal_topic_without_compaction_is_compacted_from_the_next_s
         broker.topics.create(name, 1, configs)
     for _ in range(2):
         async with Broker(config) as broker:
-            topic = broker.topics.get(name)
-            assert topic is not None
+            topic = topic_of(broker, name)
             assert topic.config.is_compacted
             assert topic.record.configs == {"segment.bytes": "2000000", "cleanup.policy": "compact"}
 

@@ -16,16 +16,9 @@ from typing import Any
 import pytest
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.shards import Shards
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.tests.broker.coordination.groups import wire_requests as wire
+from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.waiting import until
 
@@ -45,14 +38,13 @@ class Member:
         self.assignment = b""
         self.joined: Any = None
 
-    async def ask(self, key: ApiKey, version: int, request: Any, node: int | None = None) -> Any:
-        async with await self.stage.cluster.connect(node or self.stage.node) as raw:
-            return await raw.ask(key, version, request)
+    async def connect(self, node: int | None = None) -> Raw:
+        return await self.stage.cluster.connect(node or self.stage.node)
 
     async def join(self) -> ErrorCode:
-        protocols = [JoinGroupRequestProtocol("range", b"x")]
-        request = JoinGroupRequest("g", 60_000, 60_000, self.id, None, "consumer", protocols)
-        answer = await self.ask(ApiKey.JOIN_GROUP, 5, request)
+        patient = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000}
+        async with await self.connect() as raw:
+            answer = await wire.join(raw, self.id, 5, **patient)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.id = answer.member_id
             return await self.join()
@@ -61,21 +53,21 @@ class Member:
         return ErrorCode.of(answer.error_code)
 
     async def sync(self) -> ErrorCode:
-        given = [SyncGroupRequestAssignment(each.member_id, each.member_id.encode()) for each in self.joined.members]
-        request = SyncGroupRequest("g", self.generation, self.id, assignments=given)
-        answer = await self.ask(ApiKey.SYNC_GROUP, 3, request)
+        given = {each.member_id: each.member_id.encode() for each in self.joined.members}
+        async with await self.connect() as raw:
+            answer = await wire.sync(raw, self.id, self.generation, 3, assign=given)
         self.assignment = answer.assignment
         return ErrorCode.of(answer.error_code)
 
     async def beat(self, node: int | None = None) -> ErrorCode:
-        request = HeartbeatRequest("g", self.generation, self.id)
-        return ErrorCode.of((await self.ask(ApiKey.HEARTBEAT, 3, request, node)).error_code)
+        async with await self.connect(node) as raw:
+            return ErrorCode.of(await wire.heartbeat(raw, self.id, self.generation, 3))
 
     async def commit(self, offset: int, node: int | None = None) -> ErrorCode:
-        topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])
-        request = OffsetCommitRequest("g", self.generation, self.id, topics=[topic])
-        answer = await self.ask(ApiKey.OFFSET_COMMIT, 7, request, node)
-        return ErrorCode.of(answer.topics[0].partitions[0].error_code)
+        who = {"generation_id_or_member_epoch": self.generation, "member_id": self.id}
+        async with await self.connect(node) as raw:
+            (code,) = await wire.commit(raw, {0: offset}, 7, **who)
+            return ErrorCode.of(code)
 
     @property
     def is_leader(self) -> bool:

@@ -32,13 +32,13 @@ from odradek.storage.backup import back_up_held, restore
 from odradek.storage.checkpoints import LOG_START, read_offsets
 from odradek.storage.config import LogConfig
 from odradek.storage.errors import DiskError
+from odradek.storage.files import Disk
 from odradek.storage.held_files import Held
 from odradek.storage.log import Log
 from odradek.storage.segments import swap
 from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
-from odradek.tests.support.disks.acting_disk import ActingDisk
 from odradek.tests.support.seeds import seeds
 
 SEEDS = seeds([0], range(20))
@@ -54,6 +54,46 @@ Contents = dict[tuple[str, int], tuple[int, list[tuple[int, int, int]]]]
 def contents_of(log: Log) -> tuple[int, list[tuple[int, int, int]]]:
     start = log.log_start_offset
     return start, [(each.base_offset, each.last_offset, each.crc) for each, _ in log.iter_batches(start)]
+
+
+class ActingDisk(Disk):
+    """`act` runs on the event loop before and after each link of a thread, once `watch` was called there.
+
+    The thread waits until the other thing is done, so each interleaving is the same in every run.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._act: Callable[[], Awaitable[None]] | None = None
+
+    def watch(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Run `act` on this loop at each step from now on."""
+        self._loop, self._act = asyncio.get_running_loop(), act
+
+    def forget_watch(self) -> None:
+        """Run nothing more."""
+        self._act = None
+
+    def link(self, source: Path, target: Path) -> None:
+        self._step()
+        super().link(source, target)
+        self._step()
+
+    def _step(self) -> None:
+        loop, act = self._loop, self._act
+        if loop is None or act is None:
+            return
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        # The loop makes links, too: those of a compacted segment.
+        if running is None:
+            asyncio.run_coroutine_threadsafe(_done(act), loop).result(60)
+
+
+async def _done(act: Callable[[], Awaitable[None]]) -> None:
+    await act()
 
 
 class World:

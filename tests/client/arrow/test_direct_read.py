@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,16 @@ class Read:
     @property
     def is_direct(self) -> bool:
         return isinstance(self.reader, DirectRead) and self.reader.is_direct
+
+
+def on_this_loop(doing: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """What a thread calls to have something done here, and to wait for it."""
+    loop = asyncio.get_running_loop()
+    return lambda: asyncio.run_coroutine_threadsafe(_done(doing), loop).result(30)
+
+
+async def _done(doing: Callable[[], Awaitable[None]]) -> None:
+    await doing()
 
 
 async def read(broker: Broker, path: str, start: int, end: int, **rest: Any) -> Rows:
@@ -185,16 +195,13 @@ async def test_direct_and_fetch_give_the_same_rows(
     expected = await read(broker, "fetch", start, end, kafka__isolation__level=level)
     # Smaller than many batches, so that each scan has many sections.
     monkeypatch.setattr(direct_read, "CHUNK_BYTES", 200)
-    loop, disturbances = asyncio.get_running_loop(), [*chance.sample(DISTURBANCES, 3), delete_topic]
+    disturbances = [*chance.sample(DISTURBANCES, 3), delete_topic]
 
     async def disturb() -> None:
         if disturbances:
             await disturbances.pop(0)(broker)
 
-    def between() -> None:
-        asyncio.run_coroutine_threadsafe(disturb(), loop).result(20)
-
-    each = Read(broker.address, "direct", start, end, between, kafka__isolation__level=level)
+    each = Read(broker.address, "direct", start, end, on_this_loop(disturb), kafka__isolation__level=level)
     assert await asyncio.to_thread(each.rows) == expected
     assert each.is_direct
 
@@ -202,6 +209,10 @@ async def test_direct_and_fetch_give_the_same_rows(
 @pytest.fixture
 async def filled(raw: Raw) -> None:
     """A topic `t` of 20 records in several segments."""
+    await fill_twenty(raw)
+
+
+async def fill_twenty(raw: Raw) -> None:
     await raw.create_topic("t", **SEGMENTS)
     for number in range(20):
         await raw.produce("t", encode_batch([Record(-1, 0, None, b"%d" % number)]))
@@ -219,7 +230,7 @@ async def test_a_lease_that_the_broker_forgets_is_asked_for_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(direct_read, "CHUNK_BYTES", 100)
-    loop, granted = asyncio.get_running_loop(), []
+    granted: list[int] = []
 
     async def forget() -> None:
         leases = broker.services.segment_leases
@@ -229,7 +240,7 @@ async def test_a_lease_that_the_broker_forgets_is_asked_for_again(
         while any(".lease" in name for name in os.listdir(broker.config.log_dirs[0])):
             await asyncio.sleep(0.01)
 
-    each = Read(broker.address, "direct", 0, 20, lambda: asyncio.run_coroutine_threadsafe(forget(), loop).result(20))
+    each = Read(broker.address, "direct", 0, 20, on_this_loop(forget))
     assert values(await asyncio.to_thread(each.rows)) == EVERYTHING
     assert granted.count(1) > 2
 
@@ -252,9 +263,7 @@ async def test_a_lease_is_given_back_at_the_end_also_by_a_reader_that_stops(brok
 async def test_a_reader_renews_its_lease_while_it_is_held_up(config: BrokerConfig, tmp_path: Path) -> None:
     config = replace(config, direct_read_lease_ms=300, log_dirs=(str(tmp_path / "short"),))
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t", **SEGMENTS)
-        for number in range(20):
-            await raw.produce("t", encode_batch([Record(-1, 0, None, b"%d" % number)]))
+        await fill_twenty(raw)
         renewals: list[int] = []
         leases, renewed = broker.services.segment_leases, asyncio.Event()
         renew = leases.renew
@@ -266,15 +275,11 @@ async def test_a_reader_renews_its_lease_while_it_is_held_up(config: BrokerConfi
             return renew(number)
 
         leases.renew = counting  # type: ignore[method-assign]
-        loop = asyncio.get_running_loop()
 
         async def hold_up() -> None:
-            async with asyncio.timeout(20):
-                await renewed.wait()
+            await renewed.wait()
 
-        each = Read(
-            broker.address, "direct", 0, 20, lambda: asyncio.run_coroutine_threadsafe(hold_up(), loop).result(20)
-        )
+        each = Read(broker.address, "direct", 0, 20, on_this_loop(hold_up))
         assert values(await asyncio.to_thread(each.rows)) == EVERYTHING
         assert len(set(renewals)) == 1
 
@@ -288,16 +293,11 @@ def another_machine(directory: Path) -> None:
     (directory / "meta.properties").unlink()
 
 
-def elsewhere(granted: OdradekLeaseSegmentsResponse) -> None:
-    granted.files[0].name = f"../../{granted.files[0].name}"
+def named(name: str) -> Callable[[OdradekLeaseSegmentsResponse], None]:
+    def change(granted: OdradekLeaseSegmentsResponse) -> None:
+        granted.files[0].name = name.replace("NAME", granted.files[0].name)
 
-
-def absolute(granted: OdradekLeaseSegmentsResponse) -> None:
-    granted.files[0].name = "/etc/passwd"
-
-
-def another_kind(granted: OdradekLeaseSegmentsResponse) -> None:
-    granted.files[0].name = ".."
+    return change
 
 
 def without_files(granted: OdradekLeaseSegmentsResponse) -> None:
@@ -309,7 +309,9 @@ def without_batches(granted: OdradekLeaseSegmentsResponse) -> None:
         each.position, each.next_offset = each.end, 0
 
 
-@pytest.mark.parametrize("change", [elsewhere, absolute, another_kind, without_files, without_batches])
+@pytest.mark.parametrize(
+    "change", [named("../../NAME"), named("/etc/passwd"), named(".."), without_files, without_batches]
+)
 @pytest.mark.usefixtures("filled")
 async def test_a_broker_that_names_other_files_or_none_is_fetched_from(
     broker: Broker,
@@ -437,7 +439,7 @@ async def test_offsets_that_are_gone_are_data_loss_as_in_a_fetch(broker: Broker)
 async def test_rows_are_those_of_a_fetch_when_the_leader_moves_during_a_scan(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance, loop = random.Random(seed), asyncio.get_running_loop()
+    chance = random.Random(seed)
     segments = {"log_index_size_max_bytes": 32, "log_index_interval_bytes": 0, "replica_fetch_wait_max_ms": 50}
     async with HandCluster(tmp_path, log_cleaner_enable=False, **segments) as cluster:
         await cluster.assign("t", leader=1)
@@ -455,10 +457,7 @@ async def test_rows_are_those_of_a_fetch_when_the_leader_moves_during_a_scan(
             if leaders:
                 await cluster.assign("t", leader=leaders.pop())
 
-        each = Read(
-            cluster.brokers[1].address, "direct", 0, end,
-            lambda: asyncio.run_coroutine_threadsafe(move(), loop).result(30), **options,
-        )  # fmt: skip
+        each = Read(cluster.brokers[1].address, "direct", 0, end, on_this_loop(move), **options)
         assert await asyncio.to_thread(each.rows) == expected
         assert each.is_direct
 

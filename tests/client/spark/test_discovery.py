@@ -101,21 +101,18 @@ def test_spark_finds_the_module_as_it_looks_for_it() -> None:
     assert {"pyspark_odradek", "pyspark_odradek_archive"} <= names, "install again: pip install --editable ."
 
 
+def loaded(modules: str, wanted: str) -> str:
+    """What is printed of the modules that are loaded once these are imported."""
+    code = f"import sys, {modules}; print({wanted} or '')"
+    return subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True).stdout
+
+
 def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:
-    heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas'}"
-    code = (
-        "import sys, odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.arrow.fetch;"
-        f"print({heavy} & sys.modules.keys() or '')"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
-    assert loaded.stdout.strip() == ""
+    modules = "odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.arrow.fetch"
+    assert loaded(modules, "{'numpy', 'pyarrow', 'pyspark', 'pandas'} & sys.modules.keys()").strip() == ""
 
 
 def test_reading_loads_no_producer() -> None:
     pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
-    code = (
-        "import sys, odradek.client.spark.source;"
-        "print([name for name in sys.modules if name.startswith('odradek.client.producer')] or '')"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
-    assert loaded.stdout.strip() == ""
+    producers = "[name for name in sys.modules if name.startswith('odradek.client.producer')]"
+    assert loaded("odradek.client.spark.source", producers).strip() == ""

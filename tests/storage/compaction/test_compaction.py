@@ -220,17 +220,6 @@ def test_a_cleaning_relies_only_on_records_that_are_on_disk(tmp_path: Path) -> N
     assert [each.value for each in committed(log)] == [b"2"]
 
 
-def test_an_open_transaction_keeps_what_follows_it(log: Log) -> None:
-    put(log, (b"a", b"1"))
-    put(log, (b"a", b"2"))
-    roll(log, 0)
-    put_transactional(log, 7, 0, (b"a", b"3"))
-    put(log, (b"a", b"4"))
-    roll(log, 0)
-    assert clean(log) == 2
-    assert [each.value for each in committed(log)] == [b"2", b"3", b"4"]
-
-
 def test_the_last_batch_of_a_producer_stays_as_an_empty_one(log: Log) -> None:
     put(log, (b"a", b"1"), producer_id=5, producer_epoch=0, base_sequence=0)
     put(log, (b"a", b"2"))

@@ -52,6 +52,16 @@ def filled(directory: Path, disk: Disk, records: int = 18) -> Log:
     return log
 
 
+def steps_of_cleaning(directory: Path, records: int = FEW, config: LogConfig = CONFIG) -> list[int]:
+    """The steps of the disk at which the operations of a cleaning begin."""
+    disk = FaultyDisk()
+    log = filled(directory, disk, records)
+    log.config = config
+    before = disk.steps
+    clean(log, disk=disk)
+    return [mark - before for mark in disk.marks if mark >= before]
+
+
 def state(log: Log) -> tuple[dict[bytes | None, bytes | None], int, int]:
     """The last committed value of each key, the end, the producer's last sequence."""
     aborted = [each for segment in log.segments for each in segment.aborted.entries()]
@@ -154,13 +164,8 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
 
 @pytest.mark.parametrize("config", [CONFIG, LARGE], ids=["one for one", "one for several"])
 def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, config: LogConfig) -> None:
-    disk = FaultyDisk()
-    log = filled(tmp_path / "whole", disk, FEW)
-    log.config = config
-    before = disk.steps
-    clean(log, disk=disk)
     failed = 0
-    for at in [mark - before for mark in disk.marks if mark >= before]:
+    for at in steps_of_cleaning(tmp_path / "whole", config=config):
         directory = tmp_path / f"{at}"
         disk = FaultyDisk()
         log = filled(directory, disk, FEW)
@@ -228,12 +233,8 @@ def state_after(disk: FaultyDisk, *, seed: int, directory: Path, point: int) -> 
 
 
 def test_a_swap_that_cannot_be_taken_back_is_completed_by_the_next_start(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    log = filled(tmp_path / "whole", disk, FEW)
-    before = disk.steps
-    clean(log, disk=disk)
     torn = 0
-    for at in [mark - before for mark in disk.marks if mark >= before]:
+    for at in steps_of_cleaning(tmp_path / "whole"):
         directory = tmp_path / f"{at}"
         disk = FaultyDisk()
         log = filled(directory, disk, FEW)
