@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with HandCluster(tmp_path, replica_fetch_wait_max_ms=20) as cluster, AsyncExitStack():
+    async with HandCluster(tmp_path, replica_fetch_wait_max_ms=20) as cluster:
         await cluster.assign("t", leader=1)
         made = Stage(cluster)
         await made.lead(1)

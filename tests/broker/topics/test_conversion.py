@@ -133,13 +133,11 @@ class TestProduce:
             return work()
 
         broker.services.conversions.run = held  # type: ignore[method-assign]
-        data = TopicProduceData("t", partition_data=[PartitionProduceData(0, set_of(NOISE))])
-        raw.send(ApiKey.PRODUCE, 2, ProduceRequest(acks=1, topic_data=[data]))
+        large = asyncio.ensure_future(raw.produce("t", set_of(NOISE), version=2))
         async with await Raw.connect(broker.address) as other:
             assert (await other.produce("t", batch_of(b"quick"))).base_offset == 0
             gate.set()
-            answer = await raw.receive(ApiKey.PRODUCE, 2)
-            assert answer.responses[0].partition_responses[0].base_offset == 1
+            assert (await large).base_offset == 1
 
 
 class TestFetch:

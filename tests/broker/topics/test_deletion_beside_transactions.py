@@ -6,19 +6,18 @@ the log's start, until the transaction ends). Retention waits for the transactio
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.records import batch
+from odradek.tests.broker.background.test_retention import settled, start_of
+from odradek.tests.broker.topics.test_transactional_partition import values
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.histories.transactional import Transactional
@@ -26,7 +25,6 @@ from odradek.tests.support.histories.transactional import Transactional
 READ_COMMITTED = 1
 START_MS = 1_700_000_000_000
 CHECK_MS = 1000
-WAIT_S = 20
 EARLIEST, LATEST, EARLIEST_LOCAL = -2, -1, -4
 
 
@@ -60,22 +58,12 @@ async def offset_of(raw: Raw, timestamp: int) -> int:
     return (await raw.ask(ApiKey.LIST_OFFSETS, 8, request)).topics[0].partitions[0].offset
 
 
-async def seen(raw: Raw, offset: int) -> tuple[int, int, int, list[int], list[bytes]]:
+async def seen(raw: Raw, offset: int) -> tuple[int, int, int, list[int], list[bytes | None]]:
     """Log start, last stable offset, high watermark, where the aborted transactions began, and the values."""
     answer = await raw.fetch("t", offset, isolation_level=READ_COMMITTED)
     assert answer.error_code == 0
     begun = [each.first_offset for each in answer.aborted_transactions]
     return answer.log_start_offset, answer.last_stable_offset, answer.high_watermark, begun, values(answer.records)
-
-
-def values(records: Any) -> list[bytes]:
-    data = bytes(records or b"")
-    return [
-        record.value or b""
-        for position, header in batch.iter_headers(data)
-        if not header.is_control
-        for record in batch.decode_batch(data, position)
-    ]
 
 
 async def two_open(raw: Raw, producer: Transactional, other: Transactional, **configs: str) -> None:
@@ -169,16 +157,11 @@ async def test_open_transactions_survive_a_restart(
 # Retention.
 
 
-async def settled(broker: Broker, clock: FakeClock) -> int:
+async def checked(broker: Broker, clock: FakeClock) -> int:
     """Lets a check happen to its end; where the log begins then."""
     clock.advance(CHECK_MS)
-    broker.timers.fire_due()
-    async with asyncio.timeout(WAIT_S):
-        while broker.services.background.retention.is_busy:
-            await asyncio.sleep(0)
-    topic = broker.topics.get("t")
-    assert topic is not None
-    return topic.partitions[0].log.log_start_offset
+    await settled(broker)
+    return start_of(broker)
 
 
 @pytest.mark.parametrize("retention", [{"retention_ms": "0"}, {"retention_bytes": "0"}])
@@ -192,8 +175,8 @@ async def test_retention_waits_for_an_open_transaction(
     await producer.send("t", b"open", timestamp_ms=START_MS - 1000)
     for number in range(5):
         await raw.produce("t", batch_of(b"%d" % number, timestamp_ms=START_MS - 1000))
-    assert await settled(broker, clock) == 5
-    assert await settled(broker, clock) == 5
+    assert await checked(broker, clock) == 5
+    assert await checked(broker, clock) == 5
     await producer.end(commit=commit)
     clock.advance(CHECK_MS)
-    assert await settled(broker, clock) == 12
+    assert await checked(broker, clock) == 12

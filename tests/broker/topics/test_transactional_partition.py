@@ -37,8 +37,8 @@ async def latest(raw: Raw, isolation_level: int) -> int:
     return (await raw.ask(ApiKey.LIST_OFFSETS, 6, request)).topics[0].partitions[0].offset
 
 
-def values(records: object) -> list[bytes | None]:
-    data = bytes(records)  # type: ignore[call-overload]
+def values(records: Any) -> list[bytes | None]:
+    data = bytes(records or b"")
     return [
         record.value
         for position, header in batch.iter_headers(data)

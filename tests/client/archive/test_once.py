@@ -125,20 +125,10 @@ class _Named:
         return "odradek", "t"
 
 
-class Away:
-    """A catalog that fails so many looks at tables, and does so in one way."""
-
-    def __init__(self, catalog: Any, looks: int, error: Exception) -> None:
-        self._catalog, self.looks, self._error = catalog, looks, error
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._catalog, name)
-
-    def load_table(self, name: Any) -> Any:
-        if self.looks:
-            self.looks -= 1
-            raise self._error
-        return self._catalog.load_table(name)
+def away_for(catalog: Any, looks: int, error: Exception) -> FaultyCatalog:
+    faulty = FaultyCatalog(catalog)
+    faulty.away = [error] * looks
+    return faulty
 
 
 def test_a_round_waits_for_a_catalog_that_does_not_answer(
@@ -147,16 +137,16 @@ def test_a_round_waits_for_a_catalog_that_does_not_answer(
     monkeypatch.setattr("odradek.client.archive.once._FIRST_PAUSE_S", 0.001)
     locked = OperationalError("select", {}, Exception("database is locked"))
     for error in (ConnectionError("cut"), ServiceUnavailableError("503"), locked):
-        assert world.archiver(Away(catalog, 3, error), topic).round().lag == 0
+        assert world.archiver(away_for(catalog, 3, error), topic).round().lag == 0
     assert offsets_in(table_of(catalog, world.archiver(catalog, topic))) == whole(1, 20)
-    away = Away(catalog, 3, ConnectionError("cut"))
+    away = away_for(catalog, 3, ConnectionError("cut"))
     with pytest.raises(ConnectionError):
         world.archiver(away, topic, commit_timeout_s=0.0).round()
     for error in (ForbiddenError("403"), FileNotFoundError("no metadata")):
-        refusing = Away(catalog, 3, error)
+        refusing = away_for(catalog, 3, error)
         with pytest.raises(type(error)):
             world.archiver(refusing, topic).round()
-        assert refusing.looks == 2, "nothing is asked again that will not change"
+        assert len(refusing.away) == 2, "nothing is asked again that will not change"
 
 
 def test_a_rest_catalog_that_takes_a_request_and_never_answers_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,11 +162,11 @@ def test_a_rest_catalog_that_takes_a_request_and_never_answers_is_away(monkeypat
 
 def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic: str, tmp_path: Path) -> None:
     """Before anything is read it ends with nothing done. A commit whose fate is open ends in words: its files stay."""
-    away = Away(catalog, 1_000, ConnectionError("cut"))
+    away = away_for(catalog, 1_000, ConnectionError("cut"))
     archiver = world.archiver(away, topic, commit_timeout_s=2.0)
     archiver.stop()
     assert archiver.round() == Round()
-    assert away.looks == 999, "one look was made"
+    assert len(away.away) == 999, "one look was made"
     faulty = FaultyCatalog(catalog, "answer lost")
     archiver = world.archiver(faulty, topic, commit_timeout_s=2.0)
 
@@ -195,4 +185,4 @@ def test_a_stopped_round_waits_for_no_catalog(world: World, catalog: Any, topic:
     archiver.sequence_number = 25
     archiver.catalog = away
     upkeep.keep_up(archiver)
-    assert away.looks == 998
+    assert len(away.away) == 998

@@ -21,10 +21,8 @@ from odradek.tests.support.clients.archive_world import World, files_in, offsets
 from odradek.tests.support.documents.command import threaded_broker
 from pyspark.sql import SparkSession, functions
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
-]
+# The sockets are pyspark's own.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas", "ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")

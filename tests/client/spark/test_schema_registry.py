@@ -26,10 +26,8 @@ from odradek.tests.support.documents.page import begin, python_of
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StreamingQueryManager
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
-]
+# The sockets are pyspark's own.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas", "ignore::ResourceWarning")
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")

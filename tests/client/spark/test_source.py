@@ -33,10 +33,8 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
-]
+# The sockets are pyspark's own.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas", "ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
@@ -271,18 +269,6 @@ def test_a_frame_is_written_and_read_again(load: Any, spark: SparkSession, topic
     with pytest.raises((AnalysisException, PythonException), match="overwrite is not supported"):
         frame = spark.createDataFrame([(b"v",)], "value binary").write.format("odradek").option("topic", "written")
         frame.option("kafka.bootstrap.servers", topics.address).mode("overwrite").save()
-
-
-def test_a_stream_is_written_to_a_topic(reader: Reader, topics: Topics, load: Any) -> None:
-    for name in ("original", "copy"):
-        topics.create(name)
-    topics.write("original", 0, 5)
-    source = reader.spark.readStream.format("odradek").option("kafka.bootstrap.servers", topics.address)
-    frame = source.option("subscribe", "original").option("startingOffsets", "earliest").load()
-    writer = frame.select("key", "value").writeStream.format("odradek").option("topic", "copy")
-    writer = writer.option("kafka.bootstrap.servers", topics.address).option("checkpointLocation", str(reader.folder))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    assert len(load(subscribe="copy").collect()) == 5
 
 
 # -- Writes that are exactly once

@@ -21,10 +21,8 @@ from odradek.tests.support.clients.archive_world import data_files, files_in
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType, YearMonthIntervalType
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
-]
+# The sockets are pyspark's own.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas", "ignore::ResourceWarning")
 
 
 ID = LongType()

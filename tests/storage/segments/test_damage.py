@@ -18,6 +18,8 @@ from odradek.tests.storage.batches import NEVER, append, batch, find_time, flip,
 from odradek.tests.support.seeds import IS_SOAK, examples
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+# All in one segment.
+WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
 COUNT = 24
 
 
@@ -71,7 +73,7 @@ def where(directory: Path, offset: int, size: int) -> tuple[Path, int]:
 def test_a_header_that_does_not_read_costs_its_batch_and_no_other(
     offset: int, field: int, clean: bool, wide: bool
 ) -> None:
-    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200) if wide else CONFIG
+    config = WIDE if wide else CONFIG
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "t-0"
         batches = written(directory, config=config)
@@ -143,11 +145,10 @@ def test_a_log_without_a_sound_batch_goes_on_at_the_recovery_point_in_a_new_segm
 
 
 def test_batches_behind_damage_across_the_recovery_point_are_cut(tmp_path: Path) -> None:
-    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
-    batches = written(tmp_path, config=config)
+    batches = written(tmp_path, config=WIDE)
     size = len(batches[0])
     damage(logs(tmp_path)[0], 9 * size, bytes(2 * size))
-    log = opened(tmp_path, point=10, config=config)
+    log = opened(tmp_path, point=10, config=WIDE)
     assert [(each.position, each.end) for each in log.recovery.damages] == [(9 * size, 11 * size)]
     assert [(each.position, each.size) for each in log.recovery.cuts] == [(11 * size, (COUNT - 11) * size)]
     assert (log.log_end_offset, log.recovery_point) == (10, 10)
@@ -172,12 +173,11 @@ def test_replaying_stops_at_damage_or_is_told_of_it(tmp_path: Path) -> None:
 
 def test_an_index_entry_may_stand_for_several_batches(tmp_path: Path) -> None:
     """Kafka's cleaner and followers append several batches at once: the entry names the last offset of the last one."""
-    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
-    batches = written(tmp_path, config=config)
+    batches = written(tmp_path, config=WIDE)
     size = len(batches[0])
     entries = [struct.pack(">ii", first + 2, first * size) for first in range(3, COUNT, 3)]
     logs(tmp_path)[0].with_suffix(".index").write_bytes(b"".join(entries))
-    log = opened(tmp_path, clean=True, config=config)
+    log = opened(tmp_path, clean=True, config=WIDE)
     log.segments[0].find(0)  # the first look-up opens the files
     found = [log.segments[0].find(offset, cached=True) for offset in range(COUNT)]
     assert [place and place[0] for place in found] == [offset * size for offset in range(COUNT)]
@@ -296,11 +296,10 @@ def test_a_smaller_last_offset_in_the_last_batch_gives_no_offset_away_again(
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_flipped_bit_in_the_offset_of_the_last_batch_is_found(tmp_path: Path, bit: int, clean: bool) -> None:
-    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
-    batches = written(tmp_path, config=config)
+    batches = written(tmp_path, config=WIDE)
     path, position = where(tmp_path, COUNT - 1, len(batches[0]))
     flip(path, position + 7 - bit // 8, bit % 8)
-    log = opened(tmp_path, clean=clean, config=config)
+    log = opened(tmp_path, clean=clean, config=WIDE)
     assert (log.log_end_offset, log.recovery.cuts) == (COUNT, [])
     assert served(log, batches) == set(range(COUNT - 1))
     append(log, batch(COUNT, producer_id=3, sequence=COUNT))
@@ -309,12 +308,11 @@ def test_a_flipped_bit_in_the_offset_of_the_last_batch_is_found(tmp_path: Path, 
 
 @pytest.mark.parametrize("point", [0, 8, 9, 10, 23])
 def test_a_flipped_bit_in_any_other_offset_costs_its_batch_and_cuts_nothing(tmp_path: Path, point: int) -> None:
-    config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=200)
-    batches = written(tmp_path, config=config)
+    batches = written(tmp_path, config=WIDE)
     path, position = where(tmp_path, 9, len(batches[0]))
     for bit in BITS:
         flip(path, position + 7 - bit // 8, bit % 8)
-        log = opened(tmp_path, point=point, config=config)
+        log = opened(tmp_path, point=point, config=WIDE)
         assert (log.log_end_offset, log.recovery.cuts) == (COUNT, []), bit
         assert served(log, batches) == set(range(COUNT)) - {9}, bit
         flip(path, position + 7 - bit // 8, bit % 8)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,13 @@ def opened(directory: Path, point: int) -> Log:
     return Log.open(directory, CONFIG, clean=True, now_ms=2000, recovery_point=point)
 
 
-def flips(path: Path, bits: tuple[int, ...]) -> list[tuple[int, int]]:
-    return [(position, bit) for position in range(path.stat().st_size) for bit in bits]
+def flips(path: Path, bits: tuple[int, ...]) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """Copies of a log, each with another bit of one file flipped: the directory, and which bit it is."""
+    for position, bit in product(range(path.stat().st_size), bits):
+        directory = Path(shutil.copytree(path.parent, path.parent.with_name(f"{position}-{bit}")))
+        flip(directory / path.name, position, bit)
+        yield directory, (position, bit)
+        shutil.rmtree(directory)
 
 
 @pytest.mark.parametrize("segment", [0, 1], ids=["closed", "newest"])
@@ -34,17 +41,13 @@ def test_no_bit_of_a_time_index_changes_what_is_found_by_time(tmp_path: Path, se
     log.close()
     expected = [next((o for o, t in enumerate(TIMES) if t >= asked), None) for asked in range(1000, 1017)]
     path = sorted((tmp_path / "whole").glob("*.timeindex"))[segment]
-    for position, bit in flips(path, (0, 2, 7)):
-        directory = tmp_path / f"{position}-{bit}"
-        shutil.copytree(tmp_path / "whole", directory)
-        flip(directory / path.name, position, bit)
+    for directory, place in flips(path, (0, 2, 7)):
         log = opened(directory, len(TIMES))
-        assert max_timestamp(log) == (1015, 8), (position, bit)
-        assert log.segments[0].max_timestamp[0] == 1007, (position, bit)
+        assert max_timestamp(log) == (1015, 8), place
+        assert log.segments[0].max_timestamp[0] == 1007, place
         answers = [find_time(log, asked) for asked in range(1000, 1017)]
-        assert [None if found is None else found[1] for found in answers] == expected, (position, bit)
+        assert [None if found is None else found[1] for found in answers] == expected, place
         log.close()
-        shutil.rmtree(directory)
 
 
 def test_no_bit_of_an_offset_index_hides_an_aborted_transaction(tmp_path: Path) -> None:
@@ -59,12 +62,8 @@ def test_no_bit_of_an_offset_index_hides_an_aborted_transaction(tmp_path: Path) 
     end = written.log.log_end_offset
     written.log.close()
     path = tmp_path / "whole" / f"{0:020d}.index"
-    for position, bit in flips(path, (0, 1)):
-        directory = tmp_path / f"{position}-{bit}"
-        shutil.copytree(tmp_path / "whole", directory)
-        flip(directory / path.name, position, bit)
+    for directory, place in flips(path, (0, 1)):
         log = opened(directory, end)
         for max_bytes in (150, 500):
-            assert list(read_committed(log, max_bytes)) == written.model.visible(), (position, bit)
+            assert list(read_committed(log, max_bytes)) == written.model.visible(), place
         log.close()
-        shutil.rmtree(directory)

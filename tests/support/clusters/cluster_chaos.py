@@ -180,16 +180,7 @@ class Chaos:
 
     def _wait_until_whole(self) -> None:
         """Wait until every partition has a leader and three replicas in sync."""
-
-        def is_whole() -> bool:
-            try:
-                topics = self.admin.list_topics(timeout=5).topics
-            except KafkaException:
-                return False
-            found = [each for topic in topics.values() for each in topic.partitions.values()]
-            return all(each.leader > 0 and len(each.isrs) == 3 for each in found)
-
-        self._wait("the partitions are not whole again", is_whole)
+        self._wait("the partitions are not whole again", lambda: is_whole(self.admin))
 
     def _wait_until_shared(self, watchers: list[Watcher]) -> None:
         """Wait until the members of the group have all partitions between them."""
@@ -244,6 +235,16 @@ class Chaos:
             ]
             lines.append(f"broker {number}: controller {found.controller_id}, leaders and ISRs {', '.join(places)}")
         return "; ".join(lines)
+
+
+def is_whole(admin: AdminClient) -> bool:
+    """Tell whether every partition has a leader and three replicas in sync."""
+    try:
+        topics = admin.list_topics(timeout=5).topics
+    except KafkaException:
+        return False
+    found = [each for topic in topics.values() for each in topic.partitions.values()]
+    return all(each.leader > 0 and len(each.isrs) == 3 for each in found)
 
 
 def read_all(

@@ -32,14 +32,10 @@ class SecureZooKeeper(ZooKeeperProcess):
             "authProvider.sasl": _SASL,
             "authProvider.x509": _X509,
             "ssl.keyStore.location": certificates.with_key(certificates.broker),
-            "ssl.trustStore.location": self._trust(certificates),
+            "ssl.trustStore.location": certificates.authority,
             "ssl.clientAuth": "want",
         }
         super().__init__(directory, more="".join(f"{name}={value}\n" for name, value in lines.items()), jaas=jaas)
-
-    @staticmethod
-    def _trust(certificates: Certificates) -> Path:
-        return certificates.authority
 
     @property
     def tls_address(self) -> str:

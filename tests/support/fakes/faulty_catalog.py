@@ -38,6 +38,8 @@ class FaultyCatalog:
         self._at_commit: list[Callable[[], object]] = []
         # Runs before the next commit, as another program would.
         self.before: Callable[[], object] | None = None
+        # What the next looks at a table raise.
+        self.away: list[Exception] = []
         # Each runs once a table is loaded, one a load.
         self.beside: list[Callable[[], object]] = []
         self.commits = 0
@@ -46,6 +48,8 @@ class FaultyCatalog:
         return getattr(self._catalog, name)
 
     def load_table(self, name: Any) -> Any:
+        if self.away:
+            raise self.away.pop()
         if self._to_fail:
             self._to_fail -= 1
             raise ConnectionError("no answer to a look")

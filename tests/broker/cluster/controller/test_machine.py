@@ -187,7 +187,7 @@ def test_where_a_leader_leaves_the_isr_by_itself_another_leads_at_once() -> None
 def test_no_broker_gives_up_a_partition_whose_znodes_cannot_be_read() -> None:
     assert full_messages(World(3)) == [True] * 3
     world = World(3)
-    world.zookeeper.put_by_hand(state_path(TopicPartition("t", 0)), b"nonsense")
+    world.zookeeper.put_by_hand(state_path(PLACE), b"nonsense")
     assert full_messages(world) == [False] * 3
     world = World(3)
     world.zookeeper.make(topic_path("u"), b"nonsense")
@@ -307,7 +307,7 @@ async def test_a_replica_without_its_log_directory_leads_no_more_until_it_is_bac
     assert world.state(0).leader == 1
     await shell.hear(1, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
     assert (world.state(0).leader, world.state(0).isr) == (2, (2, 3))
-    assert world.machine.cluster.failed == {(1, TopicPartition("t", 0))}
+    assert world.machine.cluster.failed == {(1, PLACE)}
     # The same again is no news.
     world.messages()
     await shell.hear(1, roles, answer({0: ErrorCode.KAFKA_STORAGE_ERROR}))
@@ -390,18 +390,18 @@ def test_a_full_leader_makes_place_for_one_in_sync_and_comes_back_with_room() ->
     answer_full(world, 1, 0)
     assert led(world) == (2, (2, 3))
     # Neither by the request, nor by itself, nor into the ISR while there is no room.
-    place, state = TopicPartition("t", 0), world.state(0)
-    world.run(world.machine.elect([place], unclean=False))
+    state = world.state(0)
+    world.run(world.machine.elect([PLACE], unclean=False))
     world.run(world.machine.balance(0))
-    wanted = {place: replace(state, isr=(2, 3, 1))}
+    wanted = {PLACE: replace(state, isr=(2, 3, 1))}
 
     def alter() -> Any:
         return run_steps(world.zookeeper, world.machine.alter_partitions(2, registered(world, 2), wanted))
 
-    assert alter() == {place: ErrorCode.INELIGIBLE_REPLICA}
+    assert alter() == {PLACE: ErrorCode.INELIGIBLE_REPLICA}
     assert led(world) == (2, (2, 3))
     answer_full(world, 1)
-    assert alter() == {place: ErrorCode.NONE} and led(world) == (2, (2, 3, 1))
+    assert alter() == {PLACE: ErrorCode.NONE} and led(world) == (2, (2, 3, 1))
     world.run(world.machine.balance(0))
     assert led(world) == (1, (2, 3, 1))
 
@@ -411,10 +411,9 @@ def test_where_all_in_sync_are_full_the_last_leads_on_until_another_has_room() -
     for broker in (1, 2, 3):
         answer_full(world, broker, 0)
     assert led(world) == (3, (3,))
-    place = TopicPartition("t", 0)
     # The first with room comes into the ISR, and leads at once.
     answer_full(world, 2)
-    wanted = {place: replace(world.state(0), isr=(3, 2))}
+    wanted = {PLACE: replace(world.state(0), isr=(3, 2))}
     world.run(world.machine.alter_partitions(3, registered(world, 3), wanted))
     assert led(world) == (2, (2,))
 
@@ -424,7 +423,7 @@ def test_no_unclean_leader_takes_the_place_of_a_full_one() -> None:
     world = World(1)
     world.machine = machine.ControllerMachine(1, 2, lambda: True)
     alone = LeaderAndIsr(1, 0, (1,), 1, 0)
-    world.zookeeper.put_by_hand(state_path(TopicPartition("t", 0)), encode_state(alone))
+    world.zookeeper.put_by_hand(state_path(PLACE), encode_state(alone))
     world.run(world.machine.take_over())
     answer_full(world, 1, 0)
     world.run(world.machine.elect_again())
