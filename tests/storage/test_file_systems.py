@@ -94,12 +94,7 @@ def test_a_cold_byte_is_not_taken_for_a_missing_flag(on_disk: Path, monkeypatch:
     ],
 )
 def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
-    on_disk: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    system: str,
-    release: str,
-    file_system: str,
-    is_trusted: bool,
+    on_disk: Path, monkeypatch: pytest.MonkeyPatch, system: str, release: str, file_system: str, is_trusted: bool
 ) -> None:
     monkeypatch.setattr(page_cache.sys, "platform", system)
     monkeypatch.setattr(page_cache.platform, "release", lambda: release)

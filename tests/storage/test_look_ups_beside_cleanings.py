@@ -81,11 +81,7 @@ class CleanedLog:
             self._put(b"v", {})
         marker = Marker(ends, 0)
         data = encode_marker(
-            marker,
-            producer_id=producer,
-            producer_epoch=0,
-            timestamp_ms=self._now_ms(),
-            base_offset=log.log_end_offset,
+            marker, producer_id=producer, producer_epoch=0, timestamp_ms=self._now_ms(), base_offset=log.log_end_offset
         )
         log.append(data, read_header(data), 0, marker)
 

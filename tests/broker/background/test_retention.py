@@ -13,6 +13,8 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
 from odradek.storage.retention import LogFacts
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -102,18 +104,11 @@ async def test_only_topics_whose_policy_has_delete_lose_segments(
 ) -> None:
     await raw.create_topic("t", **{**SMALL, "retention_ms": "6000", **configs})
     for number in range(10):
-        batch = encode_keyed(number, START_MS - (10 - number) * 1000)
+        batch = encode_batch([Record(0, START_MS - (10 - number) * 1000, b"k%d" % number, b"v")])
         assert (await raw.produce("t", batch)).error_code == 0
     clock.advance(CHECK_MS)
     await settled(broker)
     assert start_of(broker) == start
-
-
-def encode_keyed(number: int, timestamp_ms: int) -> bytes:
-    from odradek.protocol.records.batch import encode_batch
-    from odradek.protocol.records.record import Record
-
-    return encode_batch([Record(0, timestamp_ms, b"k%d" % number, b"v")])
 
 
 async def test_the_brokers_own_topics_are_left_alone(config: BrokerConfig, clock: FakeClock) -> None:

@@ -25,12 +25,8 @@ from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, 
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    IncrementalAlterConfigsRequest,
-)
+from odradek.protocol.messages.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource as Resource
-from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource as ResourceChange
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -274,7 +270,7 @@ async def test_throttles_of_replication_reach_every_broker(cluster: Members) -> 
     assert (await assign(raw, [[1]])).error_code == 0
 
     async def alter(kind: int, name: str, config: str, value: str) -> tuple[int, str]:
-        request = IncrementalAlterConfigsRequest([ResourceChange(kind, name, [AlterableConfig(config, 0, value)])])
+        request = IncrementalAlterConfigsRequest([Resource(kind, name, [AlterableConfig(config, 0, value)])])
         answer = (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0]
         return answer.error_code, answer.error_message
 

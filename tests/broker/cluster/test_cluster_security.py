@@ -169,9 +169,7 @@ async def test_a_znode_that_breaks_later_leaves_the_acls_of_before(
     assert "the ACLs of orders stay as they were" in caplog.text
 
 
-async def test_a_znode_that_makes_no_sense_keeps_no_other_change_from_a_broker(
-    cluster: SecureMembers,
-) -> None:
+async def test_a_znode_that_makes_no_sense_keeps_no_other_change_from_a_broker(cluster: SecureMembers) -> None:
     """It was cut off, and somebody has taken other ACLs and passwords away meanwhile."""
     first, _ = await start_two(cluster)
     raw, security = await cluster.raw(first), first.services.security

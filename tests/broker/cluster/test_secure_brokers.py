@@ -139,9 +139,7 @@ async def test_a_certificate_of_another_host_is_not_trusted(
     await second.stop()
 
 
-async def test_brokers_log_in_again_before_their_session_ends(
-    cluster: SecureMembers,
-) -> None:
+async def test_brokers_log_in_again_before_their_session_ends(cluster: SecureMembers) -> None:
     """A session that is not renewed closes the connection, and its requests are lost."""
     own = {"listener_configs": {"listener.name.inner.plain.connections.max.reauth.ms": 60_000}}
     first = await cluster.start(1, "SASL_PLAINTEXT", **own)

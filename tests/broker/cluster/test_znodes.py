@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
 from odradek.broker.cluster.config_watch import read_configs, write_config
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.controller.outbox import (
-    BecomeLeaderOrFollower,
-    PartitionUpdate,
-    StopReplicas,
-    TellMetadata,
-)
+from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, PartitionUpdate, StopReplicas, TellMetadata
 from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.controller.topic_changes import NewTopic, create_topic
 from odradek.broker.cluster.producer_ids import take_block

@@ -118,8 +118,6 @@ async def test_a_broker_takes_roles_on_a_full_disk_and_says_that_others_should_l
             assert (cluster.partition(1).leader_epoch, cluster.partition(1, "u").leader_epoch) == (1, 1)
             assert (await raw.fetch("t", 0)).error_code == 0
         disk.free()
-        replicas = cluster.brokers[1].services.replicas
-        assert replicas is not None
         home = cluster.brokers[1].topics._dirs.all[0]  # pyright: ignore[reportPrivateUsage]
         await until(lambda: not home.is_full)
         answer = await cluster.leader_and_isr(1, [("t", 0), ("u", 0)])

@@ -15,9 +15,7 @@ def limits(broker: Broker) -> list[int]:
     return [each.max_message_bytes for each in broker.topics.partitions()]
 
 
-async def test_partitions_follow_a_change_of_configs_some_in_each_turn(
-    broker: Broker,
-) -> None:
+async def test_partitions_follow_a_change_of_configs_some_in_each_turn(broker: Broker) -> None:
     topics = [broker.topics.create(name, 2, {}) for name in ("a", "b", "c")]
     end_slices_after(2)
     broker.services.reconfiguration.alter("", {"message.max.bytes": "2000"})

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.topics import validation
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import TimestampType, decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import HangingDisk
@@ -112,11 +110,6 @@ async def test_a_duplicate_gets_the_offset_of_the_first_copy(raw: Raw, broker: B
     assert files(config, "t", "staged-*") == []
 
 
-def produce(topic: str, records: bytes) -> ProduceRequest:
-    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])]
-    return ProduceRequest(acks=1, timeout_ms=1000, topic_data=data)
-
-
 async def is_writing(disk: HangingDisk) -> None:
     while not disk.waiting:
         await asyncio.sleep(0)
@@ -128,12 +121,11 @@ async def test_while_a_thread_writes_the_partition_serves_others(
     async with await Raw.connect(hanging.address) as one, await Raw.connect(hanging.address) as other:
         await one.create_topic("t")
         disk.hang(Path(config.log_dirs[0]), kinds={"fsync"})
-        one.send(ApiKey.PRODUCE, 9, produce("t", LARGE))
+        large = asyncio.ensure_future(one.produce("t", LARGE))
         await is_writing(disk)
         assert (await other.produce("t", batch_of(b"quick"))).base_offset == 0
         disk.free()
-        answer = await one.receive(ApiKey.PRODUCE, 9)
-        assert answer.responses[0].partition_responses[0].base_offset == 1
+        assert (await large).base_offset == 1
 
 
 async def test_a_client_that_goes_while_a_thread_writes_leaves_nothing(
@@ -143,10 +135,12 @@ async def test_a_client_that_goes_while_a_thread_writes_leaves_nothing(
         await other.create_topic("t")
         disk.hang(Path(config.log_dirs[0]), kinds={"fsync"})
         one = await Raw.connect(hanging.address)
-        one.send(ApiKey.PRODUCE, 9, produce("t", LARGE))
+        large = asyncio.ensure_future(one.produce("t", LARGE))
         await is_writing(disk)
         assert files(config, "t", "staged-*") != []
         one.close()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await large
         while sum(len(each.connections) for each in hanging.acceptor.processors) > 1:
             await asyncio.sleep(0)
         disk.free()

@@ -15,11 +15,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from odradek.protocol.records import batch
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.histories.transactional import Transactional

@@ -21,21 +21,9 @@ from hypothesis import strategies as st
 from odradek.client.arrow.batches import ScanEnd, next_offset, readable, scan
 from odradek.client.arrow.decoder import TYPES, ArrowDecoder, schema_of
 from odradek.protocol.errors import DecodeError
-from odradek.protocol.records.batch import (
-    TimestampType,
-    decode_batch,
-    encode_batch,
-    iter_headers,
-    read_header,
-)
+from odradek.protocol.records.batch import TimestampType, decode_batch, encode_batch, iter_headers, read_header
 from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.errors import (
-    CorruptBatch,
-    CorruptCrc,
-    InvalidRecord,
-    UnsupportedCodec,
-    UnsupportedMagic,
-)
+from odradek.protocol.records.errors import CorruptBatch, CorruptCrc, InvalidRecord, UnsupportedCodec, UnsupportedMagic
 from odradek.protocol.records.record import Record
 from odradek.tests.support.seeds import examples
 

@@ -194,10 +194,10 @@ def compiled() -> Iterator[None]:
 BOTH_WAYS = pytest.mark.usefixtures("each_way")
 
 
-async def written(fake: FakeCluster, table: Any, ddl: str, **texts: str) -> int:
+async def written(fake: FakeCluster, table: Any, ddl: str, rows: int = 2, **texts: str) -> int:
     options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | texts)
     columns = columns_of_rows(schema(ddl), options)
-    batches: Iterator[Any] = iter(table.to_batches(max_chunksize=2))
+    batches: Iterator[Any] = iter(table.to_batches(max_chunksize=rows))
     return await asyncio.to_thread(write_rows, batches, columns, options)
 
 
@@ -343,11 +343,7 @@ async def test_rows_of_many_topics_keep_their_order_within_the_memory_of_the_pro
     table = pa.table({"value": values, "topic": topics, "headers": pa.array(headers, HEADERS)})
     async with FakeCluster({f"t{number}": 1 for number in range(7)}) as fake:
         small = {"kafka.buffer.memory": "20000", "kafka.batch.size": "9000"}
-        ddl = "value string, topic string, headers headers"
-        options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | small)
-        batches: Iterator[Any] = iter(table.to_batches(max_chunksize=40))
-        columns = columns_of_rows(schema(ddl), options)
-        await asyncio.to_thread(write_rows, batches, columns, options)
+        await written(fake, table, "value string, topic string, headers headers", rows=40, **small)
         for topic in sorted(set(topics)):
             expected = [value.encode() for value, of in zip(values, topics, strict=True) if of == topic]
             assert [each.value for each in records_of(fake, topic, 0)] == expected

@@ -16,15 +16,7 @@ from odradek.client.core.metadata import ClusterView
 from odradek.client.record import EARLIEST, TopicPartition
 from odradek.client.spark.columns import DataLoss, ForeignOffsets, TopicRecreated
 from odradek.client.spark.options import parse_options
-from odradek.client.spark.stream import (
-    FirstBatchLost,
-    MicroBatches,
-    begin_of,
-    from_json,
-    share,
-    share_bytes,
-    to_json,
-)
+from odradek.client.spark.stream import FirstBatchLost, MicroBatches, begin_of, from_json, share, share_bytes, to_json
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -32,12 +32,7 @@ class ClusterProcesses:
     """Brokers by number, in one cluster. The brokers `kafka` are Apache Kafka 3.9.1."""
 
     def __init__(
-        self,
-        folder: Path,
-        ensemble: ZooKeeperProcess,
-        chroot: str,
-        numbers: Iterable[int],
-        kafka: Iterable[int] = (),
+        self, folder: Path, ensemble: ZooKeeperProcess, chroot: str, numbers: Iterable[int], kafka: Iterable[int] = ()
     ) -> None:
         self._kafka = set(kafka)
         self.ensemble = ensemble

@@ -17,14 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.protocol.records.batch import (
-    BatchHeader,
-    check_crc,
-    encode_batch,
-    iter_headers,
-    iter_records,
-    read_header,
-)
+from odradek.protocol.records.batch import BatchHeader, check_crc, encode_batch, iter_headers, iter_records, read_header
 from odradek.protocol.records.errors import RecordError
 from odradek.protocol.records.record import Record
 from odradek.storage.errors import CorruptBatch, DiskError, LogClosed, StorageError, is_unreadable

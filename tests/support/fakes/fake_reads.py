@@ -8,12 +8,7 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchResponse,
-    PartitionData,
-)
+from odradek.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,

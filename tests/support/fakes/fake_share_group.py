@@ -13,11 +13,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import share_acknowledge as ack
 from odradek.protocol.messages import share_fetch as fetch
-from odradek.protocol.messages.share_group_heartbeat import (
-    Assignment,
-    ShareGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from odradek.protocol.messages.share_group_heartbeat import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
 
 from .wire import Call, Step
 

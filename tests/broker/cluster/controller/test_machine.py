@@ -14,12 +14,7 @@ from odradek.broker.cluster.controller import machine, outbox, partition_states,
 from odradek.broker.cluster.controller.channels import Channels
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.controller.outbox import (
-    BecomeLeaderOrFollower,
-    Message,
-    StopReplicas,
-    TellMetadata,
-)
+from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, StopReplicas, TellMetadata
 from odradek.broker.cluster.controller.repetition import Repetition
 from odradek.broker.cluster.lost_records import leave_isrs
 from odradek.broker.cluster.znodes import (
