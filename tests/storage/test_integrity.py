@@ -110,20 +110,19 @@ def test_a_repair_leaves_damage_below_the_recovery_point_where_it_is(directory: 
     assert [each.at_start for each in verify(directory, COUNT)] == [KNOWN]
 
 
-def index_damages() -> dict[str, Callable[[Path], object]]:
-    return {
-        "missing": lambda path: path.unlink(),
-        "not whole entries": lambda path: path.write_bytes(path.read_bytes() + b"\1"),
-        "too long": lambda path: path.write_bytes(path.read_bytes() + b"\x7f" * 24),
-        "a wrong entry": lambda path: flip(path, 3),
-    }
+INDEX_DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "not whole entries": lambda path: path.write_bytes(path.read_bytes() + b"\1"),
+    "too long": lambda path: path.write_bytes(path.read_bytes() + b"\x7f" * 24),
+    "a wrong entry": lambda path: flip(path, 3),
+}
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-@pytest.mark.parametrize("damage", index_damages())
+@pytest.mark.parametrize("damage", INDEX_DAMAGES)
 def test_an_index_that_does_not_agree_is_found_and_built_again(directory: Path, suffix: str, damage: str) -> None:
     path = segment_files(directory)[1][1].with_suffix(suffix)
-    index_damages()[damage](path)
+    INDEX_DAMAGES[damage](path)
     (found,) = findings = list(verify(directory, COUNT))
     assert (found.path, found.at_start) == (path, REBUILT)
     report, _ = repair(directory, COUNT, 0, findings, 1000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from odradek.protocol.records.batch import BatchHeader, read_header
@@ -16,6 +15,7 @@ from odradek.storage.log_view import LogView
 from odradek.storage.segments.damage import WRONG_CRC
 from odradek.storage.segments.segment import Segment
 from odradek.tests.storage.batches import NEVER, append, batch, roll
+from odradek.tests.support.brokers.python_calls import Calls
 
 
 def looked_up(segment: Segment, offset: int, *, cached: bool) -> tuple[int, BatchHeader] | str | None:
@@ -62,20 +62,15 @@ def test_a_look_up_in_a_thread_copies_the_segments_that_it_needs_and_no_other(tm
     before = [Segment(tmp_path, 10 * number, 0, 0) for number in range(3_200)]
     behind = [Segment(tmp_path, 10 * number, 0, 0) for number in range(3_201, 6_400)]
     segments = (*before, held, *behind)
-    calls = 0
-
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(note)
+    calls = Calls(1)
+    sys.setprofile(calls.note)
     try:
         view = LogView(segments, 0, 64_000, DISK, LogConfig())
         found = view.locate(32_005, NEVER)
     finally:
         sys.setprofile(None)
     assert found is not None
-    assert calls < 1_000
+    assert calls.counts.total() < 1_000
     assert len(list(view.segments.made)) < 20
 
 

@@ -30,6 +30,12 @@ def set_of(*values: bytes | None, magic: int = 1, codec: Compression = Compressi
     return legacy.encode_message_set(records, magic, codec)
 
 
+def request_of(*partitions: bytes, acks: int = -1) -> ProduceRequest:
+    """A Produce with these records for the first partitions."""
+    parts = [PartitionProduceData(index, records) for index, records in enumerate(partitions)]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=parts)])
+
+
 def found(answer: Any) -> list[tuple[int, int, bytes | None]]:
     """(offset, timestamp, value) of every message of a fetch of version 0 to 3."""
     return [(r.offset, r.timestamp_ms, r.value) for r in legacy.decode_message_set(answer.records)]
@@ -69,8 +75,7 @@ class TestProduce:
             (2, set_of(b"c")),
             (9, batch_of(b"d", timestamp_ms=START_MS)),
         ):
-            data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
-            raw.send(ApiKey.PRODUCE, version, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]))
+            raw.send(ApiKey.PRODUCE, version, request_of(records))
         offsets = [
             (await raw.receive(ApiKey.PRODUCE, version)).responses[0].partition_responses[0].base_offset
             for version in (2, 2, 9)
@@ -80,8 +85,7 @@ class TestProduce:
 
     async def test_without_acks_nothing_is_answered(self, raw: Raw) -> None:
         for records in (set_of(b"a"), set_of(NOISE)):
-            data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
-            raw.send(ApiKey.PRODUCE, 0, ProduceRequest(acks=0, timeout_ms=1000, topic_data=[data]))
+            raw.send(ApiKey.PRODUCE, 0, request_of(records, acks=0))
         assert (await raw.produce("t", set_of(b"c"), version=1)).base_offset == 2
 
     async def test_a_topic_can_ask_for_log_append_time(self, raw: Raw) -> None:
@@ -117,8 +121,7 @@ class TestProduce:
         assert await stored(raw) == []
 
     async def test_one_partitions_large_rejection_is_not_anothers(self, raw: Raw) -> None:
-        parts = [PartitionProduceData(0, set_of(NOISE)[:-1]), PartitionProduceData(1, set_of(NOISE))]
-        request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=parts)])
+        request = request_of(set_of(NOISE)[:-1], set_of(NOISE))
         [topic] = (await raw.ask(ApiKey.PRODUCE, 2, request)).responses
         assert [(each.index, each.error_code) for each in topic.partition_responses] == [
             (0, ErrorCode.CORRUPT_MESSAGE),

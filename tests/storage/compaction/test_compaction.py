@@ -7,7 +7,6 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header, with_body
@@ -22,6 +21,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import flip, max_timestamp, roll
 from odradek.tests.storage.cleaning import RULES, clean
+from odradek.tests.support.brokers.python_calls import Calls
 from odradek.tests.support.disks.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_ms=2**60)
@@ -385,20 +385,15 @@ def test_a_record_that_is_superseded_costs_two_calls(tmp_path: Path) -> None:
     for _ in range(10):
         put(log, *keys)
         roll(log, 0)
-    calls = 0
-
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(note)
+    calls = Calls(1)
+    sys.setprofile(calls.note)
     try:
         clean(log)
     finally:
         sys.setprofile(None)
     assert [each.key for each in committed(log)] == [key for key, _ in keys]
     # Some two hundred calls a segment are not for records.
-    assert calls < 2 * 1000 + 10 * 400
+    assert calls.counts.total() < 2 * 1000 + 10 * 400
 
 
 @pytest.mark.parametrize("deltas", [[0, 0, 2], [0, 4, 2], [1, 0, 2]], ids=["twice", "outside", "backwards"])
