@@ -181,7 +181,7 @@ async def test_a_consumer_that_waits_for_a_leader_stops_in_time(cluster: FakeClu
     await consumer.start()
     cluster.on(key, *[keep_silent] * 10)
     calls = len(cluster.calls(key))
-    await until(lambda: len(cluster.calls(key)) != calls)
+    await asked_again(cluster, key, calls)
     await in_time(consumer.stop)
 
 

@@ -395,7 +395,6 @@ async def test_committed_offsets_are_read_in_every_form(cluster: FakeCluster, ne
     [
         ({"auto_offset_reset": "newest"}, "auto_offset_reset"),
         ({"isolation_level": "serializable"}, "isolation_level"),
-        ({"max_poll_records": 0}, "max_poll_records"),
         ({"group_id": ""}, "group_id"),
         ({"heartbeat_interval_ms": 50_000}, "heartbeat_interval_ms"),
         ({"request_timeout_ms": 400}, "request_timeout_ms"),

@@ -59,6 +59,17 @@ def write(cluster: FakeCluster, keys: list[bytes | None], partition: int = 0, to
     cluster.log(topic, partition).write(encode_batch(records))
 
 
+class Busy:
+    """A handler that works on each record until the test says `go`."""
+
+    def __init__(self) -> None:
+        self.at_work, self.go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, record: ConsumerRecord) -> None:
+        self.at_work.set()
+        await self.go.wait()
+
+
 class Work:
     """A handler that notes what it was given, and lets the test say how long each record takes."""
 
@@ -257,12 +268,10 @@ async def test_dead_letters_go_to_their_topic_with_the_reason() -> None:
 
 
 async def test_a_rebalance_waits_for_the_records_that_are_worked_on() -> None:
-    release, started = asyncio.Event(), asyncio.Event()
-    handled: list[int] = []
+    busy, handled = Busy(), list[int]()
 
     async def handler(record: ConsumerRecord) -> None:
-        started.set()
-        await release.wait()
+        await busy(record)
         handled.append(record.offset)
         if len(handled) == 20:
             await consumer.drain()
@@ -270,12 +279,12 @@ async def test_a_rebalance_waits_for_the_records_that_are_worked_on() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
         write(cluster, [b"%d" % number for number in range(20)])
         consuming = asyncio.ensure_future(consumer.consume(handler, concurrency=2))
-        await started.wait()
+        await busy.at_work.wait()
         beats = len(cluster.calls(ApiKey.HEARTBEAT))
         cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
         await until(lambda: len(cluster.calls(ApiKey.HEARTBEAT)) >= beats + 3)
         assert cluster.group.generation == 1
-        release.set()
+        busy.go.set()
         await consuming
         assert sorted(handled) == list(range(20)), "nothing twice"
         await until(lambda: cluster.group.generation >= 2)
@@ -406,16 +415,11 @@ async def test_an_error_is_raised_by_each_stream_once(cluster: FakeCluster) -> N
 async def test_records_that_were_sought_past_hold_no_drain_up() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
         write(cluster, [b"a"] * 10)
-        at_work, go = asyncio.Event(), asyncio.Event()
-
-        async def handle(_record: ConsumerRecord) -> None:
-            at_work.set()
-            await go.wait()
-
-        consuming = asyncio.create_task(consumer.consume(handle))
-        await at_work.wait()
+        busy = Busy()
+        consuming = asyncio.create_task(consumer.consume(busy))
+        await busy.at_work.wait()
         consumer.seek_to_end(T0)
-        go.set()
+        busy.go.set()
         await consumer.drain()
         await consuming
 
@@ -519,18 +523,13 @@ async def test_a_drain_waits_for_the_commit_that_another_drain_has_begun() -> No
 async def test_polls_take_no_records_from_consume() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
         write(cluster, [None] * 100)
-        at_work, go = asyncio.Event(), asyncio.Event()
-
-        async def handle(_record: ConsumerRecord) -> None:
-            at_work.set()
-            await go.wait()
-
-        consuming = asyncio.create_task(consumer.consume(handle))
-        await at_work.wait()
+        busy = Busy()
+        consuming = asyncio.create_task(consumer.consume(busy))
+        await busy.at_work.wait()
         for poll in (consumer.getmany, consumer.getbatches, consumer.getone):
             with pytest.raises(ConcurrentPoll):
                 await poll()
-        go.set()
+        busy.go.set()
         await consumer.drain()
         await consuming
 
