@@ -62,7 +62,7 @@ def handle(
             await asyncio.shield(services.share_leader.sessions.end(session))
         return _response(services, context, member, results)
 
-    return counted_turns(services.quotas, context, respond())
+    return counted_turns(services.quotas, context, respond)
 
 
 def member_of(request: Any) -> Member:

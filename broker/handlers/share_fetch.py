@@ -68,7 +68,7 @@ def handle(services: Services, context: RequestContext, request: ShareFetchReque
         answer = ShareFetchResponse(error_code=int(error.code), error_message=error.message)
         return services.purgatory.park((), request.max_wait_ms, lambda expired: answer if expired else None)
     fetch = _ShareFetch(services, context, request, member, session)
-    return counted_turns(services.quotas, context, fetch.respond())
+    return counted_turns(services.quotas, context, fetch.respond)
 
 
 def _check(request: ShareFetchRequest) -> None:

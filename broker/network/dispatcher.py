@@ -223,19 +223,18 @@ class Dispatcher:
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = route.cut(context.api_version) if route.is_cut else None
-        done = self._large.handle(decode_all, cut, handle, encode)
-        return _later(context, served, done)
+        return _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
 
     def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
-        done = self._large.handle_decoded(request, served.route.cut(context.api_version), handle, encode)
-        return _later(context, served, done)
+        cut = served.route.cut(context.api_version)
+        return _later(context, served, lambda: self._large.handle_decoded(request, cut, handle, encode))
 
     def _respond_large(self, context: RequestContext, served: _Served, response: LargeResponse[Any]) -> Pending:
         """Make and encode a response of many values."""
-        done = self._large.respond(response, partial(_encode, context, served))
-        return _later(context, served, done)
+        encode = partial(_encode, context, served)
+        return _later(context, served, lambda: self._large.respond(response, encode))
 
     def _finish(
         self, context: RequestContext, served: _Served, done: asyncio.Future[Handled]
@@ -331,12 +330,17 @@ def _decode_many(context: RequestContext, served: _Served, data: memoryview) -> 
         raise _undecodable(data, error) from error
 
 
-def _later(context: RequestContext, served: _Served, response: Coroutine[Any, Any, EncodedResponse]) -> Pending:
-    """Return a response that a task makes, or the one that carries the error for the whole request."""
+def _later(
+    context: RequestContext, served: _Served, respond: Callable[[], Coroutine[Any, Any, EncodedResponse]]
+) -> Pending:
+    """Return a response that a task makes, or the one that carries the error for the whole request.
+
+    The task may be cancelled before it begins, where a connection breaks: a coroutine made here would never be awaited.
+    """
 
     async def make() -> EncodedResponse:
         try:
-            return await response
+            return await respond()
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             return _encode(context, served, _error_response(context, error, served.counts))
 

@@ -75,14 +75,16 @@ class QuotaGuard:
 
 
 def counted_turns(
-    quotas: ClientQuotas, context: RequestContext, work: Coroutine[Any, Any, Response]
+    quotas: ClientQuotas, context: RequestContext, respond: Callable[[], Coroutine[Any, Any, Response]]
 ) -> asyncio.Future[Response]:
     """Return the response of a handler that works in turns of the event loop. The time of each of them counts."""
     counts = REQUEST_PERCENTAGE in quotas
-    return asyncio.ensure_future(_count_turns(quotas, context, work) if counts else work)
+    return asyncio.ensure_future(_count_turns(quotas, context, respond) if counts else respond())
 
 
-async def _count_turns(quotas: ClientQuotas, context: RequestContext, work: Coroutine[Any, Any, Response]) -> Response:
+async def _count_turns(
+    quotas: ClientQuotas, context: RequestContext, respond: Callable[[], Coroutine[Any, Any, Response]]
+) -> Response:
     spent_ns = 0
 
     def note(time_ns: int) -> None:
@@ -90,7 +92,7 @@ async def _count_turns(quotas: ClientQuotas, context: RequestContext, work: Coro
         spent_ns += time_ns
 
     try:
-        response = await _timed(work, note)
+        response = await _timed(respond(), note)
     finally:
         delay_ms = quotas.worked(*context.client, spent_ns)
         context.throttle(None, delay_ms)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,11 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
 from odradek.broker.network import large_messages
+from odradek.broker.network.connection import Pending
 from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.large_messages import AT_ONCE, LargeMessages
 from odradek.broker.network.routes import ROUTES
 from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
+from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
@@ -51,8 +55,10 @@ from odradek.protocol.schema import Message
 from odradek.protocol.shapes.answers import rejecter, rejection
 from odradek.protocol.shapes.portions import Shaped, join, portions
 from odradek.protocol.shapes.table import lists_in
+from odradek.tests.support.brokers.connections import acceptor
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 MAX_VALUES = 10
 KIB = 1024
@@ -278,6 +284,28 @@ async def test_large_messages_have_threads_of_their_own(broker: Broker, raw: Raw
     response = await raw.ask(ApiKey.METADATA, 12, request)
     assert len(response.topics) == len(topics)
     assert 1 <= _large_message_threads() <= 2
+
+
+async def test_a_connection_that_breaks_before_its_large_request_begins_leaves_no_coroutine(broker: Broker) -> None:
+    waiting: list[asyncio.Future[Any]] = []
+
+    def cancelled(dispatch: Any, connection: Any, data: memoryview) -> Any:
+        pending = dispatch(connection, data)
+        if isinstance(pending, Pending):
+            waiting.append(pending.future)
+            pending.future.cancel()
+        return pending
+
+    for each in acceptor(broker).processors:
+        each.dispatch = partial(cancelled, each.dispatch)
+    topics = [MetadataRequestTopic(name=f"n{number}") for number in range(5_000)]
+    async with await Raw.connect(broker.address) as raw:
+        raw.send_bytes(b"".join(map(bytes, frame.encode_request(ApiKey.METADATA, 12, 1, "t", MetadataRequest(topics)))))
+        await until(lambda: bool(waiting) and waiting[0].cancelled())
+    with warnings.catch_warnings(record=True) as said:
+        waiting.clear()
+        gc.collect()
+    assert not said
 
 
 def _large_message_threads() -> int:
