@@ -60,10 +60,11 @@ def _whole(history: History, committed: Mapping[Place, Log], loses: bool) -> Ite
     there = {(place, value) for place, log in committed.items() for _, value in log}
     for each in history.transactions:
         found = [value for value in each.values if value in there]
+        if loses:
+            # A coordinator that has lost an abort takes what follows for the same transaction.
+            continue
         if each.committed is False and found:
             yield f"transaction {each.name} was aborted, and {len(found)} of its records are seen"
-        elif loses:
-            continue
         elif each.committed and len(found) < len(each.values):
             yield f"transaction {each.name} was committed, and {len(each.values) - len(found)} records are missing"
         elif found and len(found) < len(each.values):

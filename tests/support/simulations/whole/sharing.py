@@ -27,6 +27,7 @@ LOCK_MS = "5000"
 _STATE_VERSION = _HEARTBEAT_VERSION = 1
 # Twice the time for which a record is locked for a member that has gone.
 _DRAINED_S = 30.0
+_MOST_POLLED = 20
 # When a member has had a record for so long, and not much longer, it has the lock, whatever is still under way.
 _SURELY_LOCKED_S = (1.0, 4.0)
 
@@ -48,15 +49,17 @@ class ShareMember(Load):
         await self.until_over(self._consume)
 
     async def _consume(self) -> None:
-        options: dict[str, Any] = {"share_acknowledgement_mode": "explicit", "max_poll_records": 20}
+        options: dict[str, Any] = {"share_acknowledgement_mode": "explicit", "max_poll_records": _MOST_POLLED}
         options |= {"request_timeout_ms": ATTEMPT_MS, "metadata_max_age_ms": self._age_ms}
         async with ShareConsumer(PLAIN, bootstrap_servers=self.addresses, group_id=SHARED, **options) as consumer:
             ends_s = self.world.now_s + self.chance.uniform(3, 20)
             # What it had when an attempt failed is no longer its own.
             self._let_go()
+            self._free_s = self.world.now_s
             while not self.is_over and self.world.now_s < ends_s:
                 accepted: list[tuple[Place, int]] = []
-                for place, records in (await consumer.getmany(timeout_ms=500)).items():
+                found = await consumer.getmany(timeout_ms=500)
+                for place, records in found.items():
                     for each in records:
                         key = (place.topic, place.partition), each.offset
                         self.history.delivered.add(key)
@@ -70,18 +73,25 @@ class ShareMember(Load):
                 is_long = accepted and self.chance.random() < 0.4
                 await asyncio.sleep(self.chance.uniform(1, 4) if is_long else self.chance.expovariate(self.rate))
                 self._let_go()
+                if sum(map(len, found.values())) < _MOST_POLLED:
+                    # All that it has got is done: what comes next is locked from now on at the earliest.
+                    self._free_s = self.world.now_s
                 await consumer.commit()
                 self._note(accepted)
 
     def _hold(self, key: tuple[Place, int]) -> None:
         """Take down that it works on a record: nobody else does."""
         place, now_s, other = key[0], self.world.now_s, self.history.held.get(key)
-        if other is not None and other.while_same == self.state_of(place, other.member):
-            least_s, most_s = _SURELY_LOCKED_S
-            if least_s < now_s - other.since_s < most_s:
-                why = f"offset {key[1]} of a share group is given to {self.name}, and {other.member} has it"
-                self.history.seen.append(f"{name_of(place)}: {why} since {other.since_s:.3f} s")
-        self.history.held[key] = Hold(self.name, now_s, self.state_of(place, self.name))
+        least_s, most_s = _SURELY_LOCKED_S
+        is_locked = other is not None and least_s < now_s - other.since_s < most_s
+        if other is not None and is_locked and other.while_same == self.state_of(place, other.member):
+            why = f"offset {key[1]} of a share group is given to {self.name}, and {other.member} has it"
+            self.history.seen.append(f"{name_of(place)}: {why} since {other.since_s:.3f} s")
+        if now_s - self._free_s < least_s:
+            self.history.held[key] = Hold(self.name, now_s, self.state_of(place, self.name))
+        else:
+            # The lock may be nearly over: it was got with others, or with what waited until acknowledgements were kept.
+            self.history.held.pop(key, None)
 
     def _let_go(self) -> None:
         held = self.history.held
