@@ -39,7 +39,12 @@ def _fingerprint(seed: int, nodes: int) -> str:
     return result.fingerprint
 
 
-@pytest.mark.parametrize("seed", seeds(range(40), range(2_000)))
+# Seeds that found what nobody had planted: transaction indexes that a start had built again, and a power cut took; a
+# cleaning that went on over a log that its leader cut.
+FOUND = (5028, 5047)
+
+
+@pytest.mark.parametrize("seed", [*seeds(range(40), range(2_000)), *FOUND])
 def test_the_judge_has_no_objection(seed: int) -> None:
     assert _fingerprint(seed, nodes_of(seed))
 
