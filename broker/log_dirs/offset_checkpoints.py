@@ -44,7 +44,7 @@ class OffsetCheckpoints:
         self.cleaner_offsets = read(self._cleaner_path, "is cleaned from its start on")
         self._written_cleaner_offsets = dict(self.cleaner_offsets)
         self._taken = 0
-        self._written = 0
+        self._begun = 0
         # One writer at a time.
         self._writing = Lock()
         # Topics by the number of the state that names them: the state on disk, and those that will be written.
@@ -97,8 +97,10 @@ class OffsetCheckpoints:
         self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets, logs: Mapping[tuple[str, int], Log]
     ) -> None:
         with self._writing:
-            if number < self._written:
+            if number < self._begun:
                 return
+            # Also where it fails: what it has written of the newer offsets stays.
+            self._begun = number
             checkpoints.write_offsets(self._recovery_path, points, self._disk)
             for key, log in logs.items():
                 log.point_on_disk = points[key]
@@ -108,7 +110,6 @@ class OffsetCheckpoints:
             if cleaned != self._written_cleaner_offsets:
                 checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
                 self._written_cleaner_offsets = cleaned
-            self._written = number
         with self._naming:
             self._named = {each: names for each, names in self._named.items() if each >= number}
 

@@ -166,8 +166,11 @@ class Peer:
             try:
                 # The other broker says how long the password is hashed, which may be long.
                 said = await asyncio.to_thread(advance, machine, response.auth_bytes)
-            except KafkaError as error:
+            except BaseException as error:
+                # Also out of time: the other broker waits in the middle of the exchange.
                 wire.abort()
+                if not isinstance(error, KafkaError):
+                    raise
                 raise PeerLost(f"the login at {where} failed: {error.message}") from error
         lasts_s = session_ms * _RENEWED_AFTER / 1000 if session_ms else math.inf
         wire.session_end_s = asyncio.get_running_loop().time() + lasts_s

@@ -45,6 +45,8 @@ from .options import ClusterOptions
 from .randomness import jitter
 from .security import PLAINTEXT, SecurityOptions
 
+_log = logging.getLogger(__name__)
+
 R = TypeVar("R", bound=Message)
 
 # More than any task of this client has in flight; brokers stop reading far later (their bounds are in the thousands).
@@ -229,7 +231,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             held, self._held = self._held, None
             for each in held:
-                self._write(*each)
+                try:
+                    self._write(*each)
+                except ValueOutOfRange as error:
+                    # One with acks=0: its caller has gone on, as after every loss on the way.
+                    _log.warning("%s: a request is not sent: %s", self.address, error)
             self._update_room()
         finally:
             self._authenticating = None
