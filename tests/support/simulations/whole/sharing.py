@@ -55,10 +55,12 @@ class ShareMember(Load):
             ends_s = self.world.now_s + self.chance.uniform(3, 20)
             # What it had when an attempt failed is no longer its own.
             self._let_go()
-            self._free_s = self.world.now_s
+            # Since when each partition may have been asked: each leader is, by itself.
+            self._began_s, self._free_s = self.world.now_s, dict[Place, float]()
             while not self.is_over and self.world.now_s < ends_s:
                 accepted: list[tuple[Place, int]] = []
-                found, asked_s = await consumer.getmany(timeout_ms=500), self._free_s
+                found = await consumer.getmany(timeout_ms=500)
+                asked_s = min((self._asked_s(each) for each in found), default=0.0)
                 for place, records in found.items():
                     for each in records:
                         key = (place.topic, place.partition), each.offset
@@ -75,7 +77,7 @@ class ShareMember(Load):
                 self._let_go()
                 if 0 < sum(map(len, found.values())) < _MOST_POLLED:
                     # All that it has got is done: what comes next is locked from now on at the earliest.
-                    self._free_s = self.world.now_s
+                    self._free_s |= dict.fromkeys(((each.topic, each.partition) for each in found), self.world.now_s)
                 await consumer.commit()
                 self._note(accepted, is_locked=self.world.now_s - asked_s < int(LOCK_MS) / 1000)
 
@@ -87,11 +89,14 @@ class ShareMember(Load):
         if other is not None and is_locked and other.while_same == self.state_of(place, other.member):
             why = f"offset {key[1]} of a share group is given to {self.name}, and {other.member} has it"
             self.history.seen.append(f"{name_of(place)}: {why} since {other.since_s:.3f} s")
-        if now_s - self._free_s < least_s:
+        if now_s - self._free_s.get(place, self._began_s) < least_s:
             self.history.held[key] = Hold(self.name, now_s, self.state_of(place, self.name))
         else:
             # The lock may be nearly over: it was got with others, or with what waited until acknowledgements were kept.
             self.history.held.pop(key, None)
+
+    def _asked_s(self, place: TopicPartition) -> float:
+        return self._free_s.get((place.topic, place.partition), self._began_s)
 
     def _let_go(self) -> None:
         held = self.history.held
