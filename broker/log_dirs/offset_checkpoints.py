@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 from ...storage import checkpoints
-from ...storage.errors import DamagedFile
+from ...storage.errors import DamagedFile, StorageError
 from ...storage.files import DISK, Disk
 from ...storage.log import Log
 
@@ -44,7 +44,8 @@ class OffsetCheckpoints:
         self.cleaner_offsets = read(self._cleaner_path, "is cleaned from its start on")
         self._written_cleaner_offsets = dict(self.cleaner_offsets)
         self._taken = 0
-        self._begun = 0
+        # The newest state that was begun, and the newest one that is on disk as a whole.
+        self._begun = self._written = 0
         # One writer at a time.
         self._writing = Lock()
         # Topics by the number of the state that names them: the state on disk, and those that will be written.
@@ -97,9 +98,12 @@ class OffsetCheckpoints:
         self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets, logs: Mapping[tuple[str, int], Log]
     ) -> None:
         with self._writing:
-            if number < self._begun:
+            if number < self._written:
                 return
-            # Also where it fails: what it has written of the newer offsets stays.
+            if number < self._begun:
+                raise StorageError(
+                    "a newer checkpoint of this data directory failed halfway: what it has written stays"
+                )
             self._begun = number
             checkpoints.write_offsets(self._recovery_path, points, self._disk)
             for key, log in logs.items():
@@ -110,6 +114,7 @@ class OffsetCheckpoints:
             if cleaned != self._written_cleaner_offsets:
                 checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
                 self._written_cleaner_offsets = cleaned
+            self._written = number
         with self._naming:
             self._named = {each: names for each, names in self._named.items() if each >= number}
 

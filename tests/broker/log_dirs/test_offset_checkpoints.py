@@ -76,3 +76,24 @@ def test_a_log_knows_the_recovery_point_that_is_on_disk_and_not_one_that_could_n
     disk.free()
     write()
     assert not log.lower_recovery_point(1)
+
+
+def test_an_older_state_neither_replaces_a_newer_one_that_failed_halfway_nor_passes_for_written(tmp_path: Path) -> None:
+    disk = FullDisk()
+    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+    append(log, batch(0, 3))
+    log.flush()
+    checkpoints = OffsetCheckpoints(tmp_path, disk)
+    older = checkpoints.take({KEY: log})
+    log.lower_recovery_point(1)
+    newer = checkpoints.take({KEY: log})
+    (tmp_path / LOG_START).mkdir()
+    with pytest.raises(StorageError):
+        newer()
+    (tmp_path / LOG_START).rmdir()
+    with pytest.raises(StorageError):
+        older()
+    assert read_offsets(tmp_path / RECOVERY_POINT) == {KEY: 1}
+    newer()
+    older()
+    assert read_offsets(tmp_path / RECOVERY_POINT) == {KEY: 1}
