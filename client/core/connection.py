@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
                 try:
                     self._write(*each)
                 except ValueOutOfRange as error:
-                    # One with acks=0: its caller has gone on, as after every loss on the way.
+                    # It has acks=0: its caller does not wait to hear of it.
                     _log.warning("%s: a request is not sent: %s", self.address, error)
             self._update_room()
         finally:

@@ -197,6 +197,7 @@ async def test_requests_of_that_moment_are_held_and_sent_behind_it(cluster: Fake
     waiting = [connection.send(MetadataRequest(), MetadataResponse)]
     too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
     failing = connection.send(too_large, MetadataResponse, version=0)
+    connection.send_without_response(ProduceRequest("t" * 40_000, acks=0), version=3)
     connection.send_without_response(ProduceRequest(acks=0))
     taken = asyncio.create_task(connection.drained())
     waiting += [connection.send(MetadataRequest(), MetadataResponse) for _ in range(2)]
