@@ -71,10 +71,12 @@ class Log(ReadableLog):
         self.start_on_disk = 0
         # A segment that a roll has closed at the recovery point, until a flush has forced its indexes to disk.
         self._index_due: Segment | None = None
-        # How often it was cut, so that what somebody has read of it may be no more; and the lowest offset of the cuts
-        # since the cleaner has said up to where the log is clean.
+        # How many cuts there were: a job of the cleaner that has read the log before one is void. And the lowest offset
+        # of the cuts since the cleaner has said up to where the log is clean.
         self.cuts = 0
         self.cut_to = NEVER
+        # Up to where a checkpoint on disk may say that the log is clean.
+        self.clean_on_disk = NEVER
         # The first offset of which a start has found that its record may be lost; None: all is there.
         self.lost_from: int | None = None
         # Bytes that were forced to disk since the log was opened.
@@ -333,12 +335,12 @@ class Log(ReadableLog):
     def lower_recovery_point(self, offset: int) -> bool:
         """Let the recovery point be at `offset` at most, before the log is cut there.
 
-        Return whether a checkpoint may have a higher one: another must be on disk first. Otherwise batches that are
-        appended later would pass for flushed after a crash.
+        Return whether a checkpoint may have a higher one, or say that more is clean: another must be on disk first.
+        Otherwise batches that are appended later would pass for flushed, or for clean, after a crash.
         """
         self.recovery_point = min(self.recovery_point, offset)
         self.cut_to = min(self.cut_to, offset)
-        return max(self._noted_point, self.point_on_disk) > offset
+        return max(self._noted_point, self.point_on_disk, self.clean_on_disk) > offset
 
     def _sync(self, segments: list[Segment]) -> None:
         """Force `segments`, the leader epochs and the names of files to disk."""

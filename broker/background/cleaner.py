@@ -258,11 +258,12 @@ class Cleaner:
             return True
         if not _holds(partition, found, old):
             return False
-        await self._wait_for(log.directory.parent, partial(swap.prepare, log.directory, group.base_offset, disk))
-        if is_there := _holds(partition, found, old):
-            log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, self._clock.now_ms())
-            self._file_removal.remove_segments(partition)
-        await self._wait_for(log.directory.parent, partial(swap.finish, log.directory, group.base_offset, disk))
+        with self._flusher.swapping(partition):
+            await self._wait_for(log.directory.parent, partial(swap.prepare, log.directory, group.base_offset, disk))
+            if is_there := _holds(partition, found, old):
+                log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, self._clock.now_ms())
+                self._file_removal.remove_segments(partition)
+            await self._wait_for(log.directory.parent, partial(swap.finish, log.directory, group.base_offset, disk))
         return is_there
 
     async def _note_clean(self, partition: Partition, end_offset: int, stats: dict[str, int]) -> None:

@@ -114,6 +114,8 @@ class OffsetCheckpoints:
             if cleaned != self._written_cleaner_offsets:
                 checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
                 self._written_cleaner_offsets = cleaned
+            for key, log in logs.items():
+                log.clean_on_disk = cleaned.get(key, 0)
             self._written = number
         with self._naming:
             self._named = {each: names for each, names in self._named.items() if each >= number}

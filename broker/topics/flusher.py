@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ class Flusher:
         self._threads = threads
         # Invariant: a partition here has exactly one fsync running.
         self._running: dict[PartitionState, asyncio.Future[None]] = {}
+        # Partitions whose segments are swapped now: their files must not be cut meanwhile.
+        self._swapping: dict[PartitionState, asyncio.Future[None]] = {}
         # Partitions whose flush is due while one runs: that one may not cover their last batches.
         self._again: set[PartitionState] = set()
         # Invariant: every timer here is active.
@@ -87,12 +90,22 @@ class Flusher:
         await asyncio.shield(self._start(partition))
 
     async def idle(self, partition: PartitionState) -> None:
-        """Return when no fsync of the partition runs: in this turn of the loop its files may be cut."""
-        while (running := self._running.get(partition)) is not None:
+        """Return when no fsync and no swap of the partition runs: in this turn of the loop its files may be cut."""
+        while (running := self._running.get(partition) or self._swapping.get(partition)) is not None:
             await asyncio.wait([running])
             if running.done() and self._running.get(partition) is running:
                 # Its callbacks run in the next turn.
                 await asyncio.sleep(0)
+
+    @contextmanager
+    def swapping(self, partition: PartitionState) -> Generator[None]:
+        """Have `idle` wait: a start after a crash would complete the swap of segments over what a cut has left."""
+        done = self._swapping[partition] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._swapping[partition]
+            done.set_result(None)
 
     async def flush_all(self, partitions: Iterable[PartitionState]) -> dict[PartitionState, StorageError]:
         """Wait until all that these partitions hold now is on disk; return those that failed, with their errors."""

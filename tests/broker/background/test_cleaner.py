@@ -353,6 +353,32 @@ async def test_a_log_that_a_leader_cuts_while_it_is_cleaned_is_dirty_from_the_cu
     assert log.size_bytes < size / 2
 
 
+async def test_a_leader_cuts_no_log_while_its_segments_are_swapped(
+    broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start after a crash completes a swap whose new names are there, also over what was appended behind a cut."""
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    partition, loop = broker.topics.partition("t", 0), asyncio.get_running_loop()
+    assert partition is not None
+    flusher, cuts, may_cut = broker.services.background.cleaner._flusher, list[asyncio.Future[None]](), list[bool]()
+    prepare, finish = swap.prepare, swap.finish
+
+    def prepare_beside_a_cut(*given: Any) -> None:
+        prepare(*given)
+        loop.call_soon_threadsafe(lambda: cuts.append(asyncio.ensure_future(flusher.idle(partition))))
+
+    def finish_before_it(*given: Any) -> None:
+        may_cut.append(cuts[-1].done())
+        finish(*given)
+
+    monkeypatch.setattr(swap, "prepare", prepare_beside_a_cut)
+    monkeypatch.setattr(swap, "finish", finish_before_it)
+    await round_of(broker, clock)
+    await asyncio.gather(*cuts)
+    assert may_cut and not any(may_cut)
+
+
 async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(
     own_process: None, config: BrokerConfig, clock: FakeClock
 ) -> None:

@@ -97,3 +97,24 @@ def test_an_older_state_neither_replaces_a_newer_one_that_failed_halfway_nor_pas
     newer()
     older()
     assert read_offsets(tmp_path / RECOVERY_POINT) == {KEY: 1}
+
+
+def test_a_log_is_not_cut_before_a_checkpoint_says_that_what_follows_the_cut_is_dirty(tmp_path: Path) -> None:
+    disk = FullDisk()
+    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+    append(log, batch(0, 3))
+    log.flush()
+    write_offsets(tmp_path / CLEANER_OFFSET, {KEY: 3})
+    checkpoints = OffsetCheckpoints(tmp_path, disk)
+    checkpoints.take({KEY: log})()
+    assert log.lower_recovery_point(1)
+    write = checkpoints.take({KEY: log})
+    # There is room for the recovery points, and none for what follows.
+    (tmp_path / LOG_START).unlink()
+    (tmp_path / LOG_START).mkdir()
+    with pytest.raises(StorageError):
+        write()
+    assert log.lower_recovery_point(1)
+    (tmp_path / LOG_START).rmdir()
+    write()
+    assert not log.lower_recovery_point(1) and read_offsets(tmp_path / CLEANER_OFFSET) == {KEY: 1}
