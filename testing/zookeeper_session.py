@@ -117,6 +117,9 @@ class ModelledSession(Session):
     def find(self) -> None:
         """Have a connection again: the session has expired, and there is a new one."""
         self._own.end()
+        # Also where it was found before, and has begun another one since: two cuts of one node may overlap.
+        self._model.expire(self._own.number)
+        self._deliver_all()
         self._connected.set()
         self._on_contact(Contact.EXPIRED)
         self._on_contact(Contact.RENEWED)
