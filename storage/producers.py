@@ -24,7 +24,7 @@ WINDOW_BATCHES = 5
 PRODUCERS_MAX = 65_536
 # So many at once, so that a flood of new ids pays for the search for the oldest only once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
-# Transactions that have ended and may not be replicated yet. A replay meets more; their markers were long ago.
+# So many transactions that have ended, and may not be replicated yet, are known one by one.
 _MOST_ENDED = 10_000
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"
@@ -150,8 +150,8 @@ class ProducerStates:
         # Producer id -> first offset. Invariant: in the order of the offsets.
         self._open_transactions: dict[int, int] = {}
         # (offset of the marker, first offset) of transactions that ended at or past the high watermark. Invariant: both
-        # ascend, because one that began later than the next one does not hold readers up.
-        self._ended: deque[tuple[int, int]] = deque(maxlen=_MOST_ENDED)
+        # ascend. An entry that began later than the next one is left out: the next one holds readers up for longer.
+        self._ended: deque[tuple[int, int]] = deque()
         # How many producers there may be before the longest silent ones are forgotten.
         self._room = PRODUCERS_MAX
 
@@ -269,6 +269,10 @@ class ProducerStates:
                 while ended and ended[-1][1] > first:
                     ended.pop()
                 ended.append((base_offset, first))
+                if len(ended) > _MOST_ENDED:
+                    # The two oldest count as one, which is replicated when both are.
+                    (_, oldest), (marker, _) = ended.popleft(), ended.popleft()
+                    ended.appendleft((marker, oldest))
             return
         # The same as `add`, whose call would cost a tenth of the time.
         producer.last = base_offset, delta, timestamp_ms, sequence if sequence >= 0 else NONE - delta

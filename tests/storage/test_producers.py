@@ -137,6 +137,15 @@ def test_an_open_transaction_holds_the_first_undecided_offset_until_its_marker()
     assert states.check(header(4)) is None
 
 
+def test_of_very_many_transactions_that_are_not_replicated_none_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "_MOST_ENDED", 3)
+    states = ProducerStates()
+    for offset in range(0, 20, 2):
+        states.apply(header(0, offset=offset, producer_id=offset, attributes=TRANSACTIONAL))
+        states.apply(header(-1, offset=offset + 1, producer_id=offset, attributes=TRANSACTIONAL | CONTROL))
+    assert [states.first_undecided_offset(end) for end in (1, 15, 16, 18, 20)] == [0, 0, 16, 18, None]
+
+
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True), st.randoms(use_true_random=False))
 def test_what_is_undecided_is_the_first_of_all_whose_markers_are_not_replicated(
     firsts: list[int], chance: Random
