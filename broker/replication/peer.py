@@ -96,7 +96,12 @@ class Peer:
     async def _exchange(self, message: Message, version: int, response_type: type[R], is_large: bool) -> R:
         wire = await self._connect()
         if self._login is not None and asyncio.get_running_loop().time() >= wire.session_end_s:
-            await self._log_in(wire, self._login)
+            try:
+                await self._log_in(wire, self._login)
+            except BaseException:
+                # Also out of time: the other broker may wait in the middle of the exchange.
+                wire.abort()
+                raise
         return await self._ask(wire, message, version, response_type, is_large)
 
     async def _ask(
@@ -150,7 +155,6 @@ class Peer:
         request = SaslHandshakeRequest(login.mechanism)
         handshake = await self._ask(wire, request, _HANDSHAKE_VERSION, SaslHandshakeResponse)
         if handshake.error_code:
-            wire.abort()
             offered = ", ".join(handshake.mechanisms) or "none"
             raise PeerLost(f"{where} lets nobody log in by {login.mechanism}: it offers {offered}")
         machine, session_ms = login.begin(), 0
@@ -159,18 +163,13 @@ class Peer:
             token = SaslAuthenticateRequest(said)
             response = await self._ask(wire, token, _AUTHENTICATE_VERSION, SaslAuthenticateResponse)
             if response.error_code:
-                wire.abort()
                 why = response.error_message or ErrorCode.of(response.error_code).text
                 raise PeerLost(f"{where} rejects the login of this broker as {login.username!r}: {why}")
             session_ms = response.session_lifetime_ms
             try:
                 # The other broker says how long the password is hashed, which may be long.
                 said = await asyncio.to_thread(advance, machine, response.auth_bytes)
-            except BaseException as error:
-                # Also out of time: the other broker waits in the middle of the exchange.
-                wire.abort()
-                if not isinstance(error, KafkaError):
-                    raise
+            except KafkaError as error:
                 raise PeerLost(f"the login at {where} failed: {error.message}") from error
         lasts_s = session_ms * _RENEWED_AFTER / 1000 if session_ms else math.inf
         wire.session_end_s = asyncio.get_running_loop().time() + lasts_s

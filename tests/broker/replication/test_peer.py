@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 
 import pytest
 from odradek.broker import Broker
 from odradek.broker.replication import peer as peer_module
 from odradek.broker.replication.peer import Peer, PeerLost
+from odradek.broker.security.outgoing import BrokerLogin
 from odradek.protocol import frame
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def other_side(answer: Answer) -> AsyncIterator[Peer]:
+async def other_side(answer: Answer, login: BrokerLogin | None = None) -> AsyncIterator[Peer]:
     """A peer of a server that treats each connection with `answer`."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -37,7 +41,7 @@ async def other_side(answer: Answer) -> AsyncIterator[Peer]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    peer = Peer(host, port, "broker-1")
+    peer = Peer(host, port, "broker-1", login=login)
     try:
         yield peer
     finally:
@@ -222,6 +226,27 @@ async def test_a_cancelled_caller_leaves_no_response_for_the_next() -> None:
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         assert (await ask(peer)).host == "second"
+
+
+async def test_a_login_out_of_time_ends_its_connection() -> None:
+    """Between two requests of one login nothing is under way, and the other broker waits for the rest."""
+    hashed, ended = threading.Event(), asyncio.Event()
+
+    def login() -> Generator[bytes, bytes, None]:
+        yield b"first"
+        hashed.wait(20)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for message in (SaslHandshakeResponse(), SaslAuthenticateResponse()):
+            writer.writelines(bytes(each) for each in frame.encode_response(await next_request(reader), message, 1))
+        assert await reader.read() == b""
+        ended.set()
+
+    async with other_side(answer, BrokerLogin("PLAIN", "admin", login)) as peer:
+        with pytest.raises(PeerLost, match="did not answer FindCoordinator within"):
+            await ask(peer, 0.1)
+        hashed.set()
+        await asyncio.wait_for(ended.wait(), 20)
 
 
 async def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
