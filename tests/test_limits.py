@@ -36,6 +36,7 @@ from odradek.broker.network import (
     routes,
     send_queue,
     tls_door,
+    tls_handshake,
 )
 from odradek.broker.network.access import caller
 from odradek.broker.quotas import client_quotas, connection_rates
@@ -55,7 +56,7 @@ BY_KEY = {route.key: route for route in routes.ROUTES}
 FIXED = {
     "time for a TLS handshake (ms)": tls_door.HANDSHAKE_MS,
     "TLS handshakes under way": tls_door.MAX_HANDSHAKES,
-    "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
+    "what a client sends until its TLS handshake is done (bytes)": tls_handshake.MAX_HANDSHAKE_BYTES,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "characters of a text in the history of a group: a reason, an id": history.MAX_TEXT_CHARS,

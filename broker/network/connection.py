@@ -161,7 +161,8 @@ class Connection(asyncio.BufferedProtocol):
         self.muted_ms = 0
         # What `_waiting` waits for while none is handled, although none waits.
         self._muted: asyncio.Future[EncodedResponse] | None = None
-        self._queued = False
+        # Behind TLS, requests may come in the turn before the one that makes the connection.
+        self._queued = is_counted
         # The bytes that the next read may bring.
         self._room = 0
         self._read_paused = False
@@ -226,6 +227,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         elif self.listener.login is not None:
             self.listener.login(self)
+        if self._queued:
+            self.take_turn()
 
     def let_in(self, principal: Principal, mechanism: str) -> None:
         """Let a client that has logged in send any request."""

@@ -2,9 +2,9 @@
 
 A connection counts for the limits as soon as it is accepted. The door looks at its first bytes without taking them. If
 they are no TLS, the client gets the alert that Kafka sends, and the log says what it speaks. Once a whole ClientHello
-has come, the connection queues for a handshake, because the broker's signature takes up to some milliseconds: no turn
-of the loop makes more than `HANDSHAKES_PER_TURN`. At most `MAX_HANDSHAKES` are under way; beyond that a new one takes
-the place of the oldest, if that is older than `PATIENCE_MS`. A client has `HANDSHAKE_MS` from its arrival on.
+has come, the handshake begins (tls_handshake.py), as many in a turn of the loop as its slice has time for. At most
+`MAX_HANDSHAKES` are under way; beyond that a new one takes the place of the oldest, if that is older than
+`PATIENCE_MS`. A client has `HANDSHAKE_MS` from its arrival on.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ from ..clock import Clock
 from ..security.listener_tls import ListenerTls
 from ..security.principals import address_text
 from ..timers import TimerHandle, Timers
+from ..turns import keeper
 from .connection import Connection
 from .connection_limits import ConnectionLimits
 from .first_bytes import HEADER_BYTES, HELLO, guess, record_bytes
 from .line_limit import Rejections
+from .tls_handshake import MAX_HANDSHAKE_BYTES, HandshakeTooLarge, TlsHandshake
 
-HANDSHAKES_PER_TURN = 4
 MAX_HANDSHAKES = 200
 HANDSHAKE_MS = 10_000
 # An ordinary handshake takes some milliseconds, and a few round trips.
 PATIENCE_MS = 1_000
-# Connections that are accepted in a turn.
-_ACCEPTED_PER_TURN = 64
 # When the door looks for the rest of a ClientHello. It then waits twice as long: thousands of clients may send a byte.
 _LOOK_AGAIN_MS = 20
 # After an error of the system (no descriptors) the door rests.
 _REST_MS = 1_000
 # Kafka answers bytes that are no TLS with this alert (internal error), and closes after the delay.
 _NO_TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
-_CLOSE_NOTIFY_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +75,7 @@ class TlsDoor:
         self._limits = limits
         self._clock = clock
         self._timers = timers
+        self._keeper = keeper()
         self._rejections = Rejections(clock, timers)
         self._delay_ms = delay_ms
         self._listening: list[socket.socket] = []
@@ -124,7 +123,8 @@ class TlsDoor:
     # -- Accepting
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_ACCEPTED_PER_TURN):
+        is_over = False
+        while not is_over:
             try:
                 accepted, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -134,6 +134,7 @@ class TlsDoor:
                 return
             accepted.setblocking(False)
             self._take(_Arrival(accepted, f"{peer[0]}:{peer[1]}", address_text(str(peer[0]))))
+            is_over = self._keeper.is_over
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
         """Accept nothing for a while: the system has no descriptor or no memory."""
@@ -219,20 +220,18 @@ class TlsDoor:
     def _schedule(self) -> None:
         if not self._turn_scheduled:
             self._turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            self._keeper.queue(self._begin_next)
 
-    def _turn(self) -> None:
-        self._turn_scheduled = False
-        for _ in range(HANDSHAKES_PER_TURN):
-            if not self._ready or not self._has_room():
-                return
+    def _begin_next(self) -> bool:
+        """Begin the next handshake, and return whether there may be another one to begin."""
+        self._turn_scheduled = bool(self._ready) and self._has_room()
+        if self._turn_scheduled:
             arrival = self._ready.popleft()
             if arrival in self._arrivals:
                 self._under_way[arrival] = None
                 arrival.since_ms = self._clock.monotonic_ms()
                 self._begin(arrival)
-        if self._ready:
-            self._schedule()
+        return self._turn_scheduled
 
     def _begin(self, arrival: _Arrival) -> None:
         connection = self._connect()
@@ -267,15 +266,14 @@ class TlsDoor:
         self._schedule()
 
     async def _shake_hands(self, arrival: _Arrival, connection: Connection) -> None:
+        handshake = TlsHandshake(self._keeper)
         try:
             await self._tls.refresh()
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                arrival.socket,
-                ssl=self._tls.context,
-                ssl_handshake_timeout=HANDSHAKE_MS / 1000,
-                ssl_shutdown_timeout=_CLOSE_NOTIFY_S,
-            )
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: handshake, arrival.socket)
+            await handshake.shake_hands(self._tls.context, connection, HANDSHAKE_MS / 1000)
+        except HandshakeTooLarge:
+            why = f"a TLS handshake of more than {MAX_HANDSHAKE_BYTES} bytes: the client shows too many certificates"
+            self._rejections.warn(_log, "%s: closed: %s", arrival.address, why)
         except ssl.SSLError as error:
             self._rejections.warn(_log, "%s: closed: the TLS handshake failed: %s", arrival.address, _words(error))
         except OSError as error:
