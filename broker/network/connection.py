@@ -54,6 +54,8 @@ class Pending(NamedTuple):
     # Makes the encoded response of the future once it is done, or says what the request waits for then. Raises
     # CloseConnection.
     finish: Callable[[asyncio.Future[Any]], EncodedResponse | Pending] = methodcaller("result")
+    # Whether the client expects no response: it may close at once, and the request goes on.
+    is_unanswered: bool = False
 
 
 class Bounds(NamedTuple):
@@ -290,13 +292,29 @@ class Connection(asyncio.BufferedProtocol):
         self.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
         # The two hold each other. Python's collector may look for such a pair only hours later, for it does not see
         # the hundreds of KiB that a transport with TLS has outside of Python.
         self._transport = None
+        self._responses.close()
+        # What the client sent before it closed is handled, up to the first request that has a response, as in Kafka: a
+        # producer with acks=0 may close as soon as it has sent its last batch.
+        if not self._goes_on:
+            self.resume()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether there is something to do for a client that is gone."""
+        if self._waiting is not None:
+            return self._waiting.is_unanswered or self._waiting.future is self._muted
+        return self._queued and not self._stopping and not self.is_stranger
+
+    def _end(self) -> None:
+        """Forget everything: the connection is lost, and nothing more is done for it."""
+        if self._closed:
+            return
+        self._closed = True
         if self.login is not None:
             self.login.close()
-        self._responses.close()
         self._received.discard()
         self.token_checks.leave(self)
         if self._waiting is not None:
@@ -346,7 +364,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close now; responses that are not yet written are lost."""
-        if self._transport is not None and not self._closed:
+        if self._transport is None:
+            self._end()
+        else:
             self._transport.abort()
 
     def mute(self, delay_ms: int) -> None:
@@ -461,6 +481,8 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if isinstance(response, list):
             self._responses.add(response)
+            if self._transport is None:
+                self._stopping = True
         elif response is not None:
             self._wait(response)
             return True
@@ -546,7 +568,10 @@ class Connection(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def _close_if_done(self) -> None:
-        if self._stopping and not self.busy:
+        if self._transport is None:
+            if not self._goes_on:
+                self._end()
+        elif self._stopping and not self.busy:
             self._close()
 
     def _warn(self, why: object) -> None:
@@ -562,5 +587,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stopping = True
         self._responses.send()
         self._received.discard()
-        if self._transport is not None and not self._closed:
+        if self._transport is None:
+            self._end()
+        else:
             self._transport.close()

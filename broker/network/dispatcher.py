@@ -133,7 +133,7 @@ class Dispatcher:
         if end != size or self._logs_requests:
             _log_request(context, data, end)
         if size > whole_bytes:
-            return self._handle_large(context, served, request)
+            return self._handle_large(context, served, request)._replace(is_unanswered=_expects_none(request))
         try:
             response = handle(context, request)
         except CloseConnection:
@@ -141,7 +141,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             response = _error_response(context, error, counts, request)
         if not isinstance(response, Message):
-            return self._respond_otherwise(context, served, response, began_ns)
+            return self._respond_otherwise(context, served, request, response, began_ns)
         # As `_encode` does, whose call would be one in thirty.
         try:
             encoded = encode(correlation_id, response)
@@ -174,6 +174,7 @@ class Dispatcher:
         self,
         context: RequestContext,
         served: _Served,
+        request: Message,
         response: LargeResponse[Any] | asyncio.Future[Any] | None,
         began_ns: int,
     ) -> Pending | None:
@@ -181,7 +182,7 @@ class Dispatcher:
         if isinstance(response, asyncio.Future):
             if began_ns:
                 response.add_done_callback(partial(served.counts.observe_since, began_ns))
-            return Pending(response, partial(self._finish, context, served))
+            return Pending(response, partial(self._finish, context, served), _expects_none(request))
         if response is not None:
             return self._respond_large(context, served, response)
         if began_ns:

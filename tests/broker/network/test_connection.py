@@ -431,6 +431,32 @@ async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -
     assert not server.processor.connections
 
 
+@pytest.mark.parametrize("first_waits", [True, False])
+async def test_what_came_before_a_close_is_handled_up_to_the_first_request_with_a_response(
+    server: Server, first_waits: bool
+) -> None:
+    end_slices_after(2)
+    waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
+    answers: dict[bytes, EncodedResponse | Pending] = {
+        b"first": Pending(waiting, is_unanswered=True) if first_waits else None,
+        b"answered": [frame_of(b"nobody reads it")],
+    }
+    server.answer = answers.get
+    _, writer = await server.connect()
+    none = [b"none"] * 9
+    for each in (b"first", *none, b"answered", b"not handled"):
+        writer.write(frame_of(each))
+    writer.close()
+    await until(lambda: bool(server.seen))
+    if first_waits:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        waiting.set_result(None)
+    await until(lambda: not server.processor.connections)
+    assert server.seen == [b"first", *none, b"answered"]
+    assert not server.processor.waiting
+
+
 async def test_closing_waits_for_answers_under_way(server: Server) -> None:
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     server.answer = lambda frame: Pending(waiting)
