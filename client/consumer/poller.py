@@ -15,7 +15,7 @@ from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms, wait_for
 from ..core.option_values import INT32_MAX
 from ..core.options import check_numbers
-from ..core.serialization import Deserializers, SchemaMissing
+from ..core.serialization import Deserializers, MissingSchema, SchemaMissing
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned, SchemaRegistryUnavailable
 from ..record import ConsumerRecord, TopicPartition
 from .fetched_batch import CompletedFetch, FetchedBatch
@@ -135,6 +135,7 @@ class Poller:
         self._deserialize = deserializers.many
         self.collector = FetchCollector(session.positions, session.signals)
         self._run: _Run | None = None
+        self._schema = MissingSchema(session.cluster.spawn, session.signals.poll)
 
     # -- Many at a time
 
@@ -216,8 +217,8 @@ class Poller:
             try:
                 found = collect()
             except SchemaMissing as missing:
-                await missing.load()
-                continue
+                self._schema.ask(missing)
+                found = {}
             left = deadline - loop.time()
             if found:
                 return found
@@ -323,8 +324,8 @@ class Poller:
                 try:
                     record = self.next_of_run() or self._begin_run()
                 except SchemaMissing as missing:
-                    await missing.load()
-                    continue
+                    self._schema.ask(missing)
+                    record = None
                 if record is not None and self._run is not None:
                     session.polls.mark_returned(self._run.state)
                     return record

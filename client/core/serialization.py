@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -22,6 +22,7 @@ from ..errors import (
     SerializationFailed,
 )
 from ..record import ConsumerRecord
+from .lifetime import retrieve
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -86,6 +87,29 @@ class SchemaMissing(Exception):
             # What does not exist is known now, and the serializer says what it means for the record.
             if error.status != 404:
                 raise
+
+
+class MissingSchema:
+    """The schema that the polls of a consumer miss: it is asked for once, also where a poll ends before the answer."""
+
+    def __init__(self, spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]], answered: asyncio.Event):
+        self._spawn, self._answered = spawn, answered
+        self._asking: asyncio.Task[None] | None = None
+
+    def ask(self, missing: SchemaMissing) -> None:
+        """Set the event when there is an answer: then the records are tried again. Raises why the last one failed."""
+        asking = self._asking
+        if asking is None or asking.done():
+            self._asking = None
+            if asking is not None and not asking.cancelled():
+                asking.result()
+            self._asking = asking = self._spawn(missing.load(), "schema")
+            asking.add_done_callback(self._end)
+        self._answered.clear()
+
+    def _end(self, asking: asyncio.Task[None]) -> None:
+        retrieve(asking)
+        self._answered.set()
 
 
 Serializer = str | Callable[[Any], bytes | None] | Encoder[Any] | TopicEncoder

@@ -28,7 +28,7 @@ from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
 from ..core.lifetime import broken_task, end_tasks
 from ..core.options import ClusterOptions
-from ..core.serialization import Deserializers, SchemaMissing
+from ..core.serialization import Deserializers, MissingSchema, SchemaMissing
 from ..errors import ClientStopped, DeserializationFailed, InvalidAcknowledgement, NotAssigned, results_of
 from ..record import ConsumerRecord, ShareRecord, TopicPartition
 from .deliveries import Acknowledgement, Deliveries, ShareFetchOptions
@@ -102,6 +102,7 @@ class Session:
             options.acknowledgement_listener,
         )
         self._member: asyncio.Task[Any] | None = None
+        self._schema = MissingSchema(cluster.spawn, self._wake)
         cluster.on_update(lambda _view: self._wake.set())
 
     @classmethod
@@ -175,8 +176,7 @@ class Session:
                 try:
                     return self._deserialized(records)
                 except SchemaMissing as missing:
-                    await missing.load()
-                    continue
+                    self._schema.ask(missing)
             self._raise_errors()
             self.leaders.ask(self._membership.assigned, room)
             left_ms = _LOOK_AGAIN_MS if ends_ms is None else ends_ms - monotonic_ms()

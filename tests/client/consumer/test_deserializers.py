@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, Producer, TopicPartition, blocking
+from odradek.client.core.serialization import SchemaMissing
 from odradek.client.errors import (
     DeserializationFailed,
     ErrorCode,
@@ -231,3 +233,48 @@ def test_the_reason_of_a_bad_record_is_plain() -> None:
     record: ConsumerRecord[bytes, bytes] = ConsumerRecord("t", 0, 3, 0, 0, None, b"", ())
     for cause, reason in ((ValueError("no schema is named"), "no schema is named"), (KeyError("x"), "KeyError('x')")):
         assert DeserializationFailed("value", record, cause).message.endswith(f"cannot be deserialized: {reason}")
+
+
+class SlowRegistry:
+    """A deserializer whose schema registry is silent until the test answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[None]] = []
+
+    def decode_at_once(self, content: bytes, topic: str, field: str) -> bytes:
+        if self.asked and self.asked[-1].done() and self.asked[-1].exception() is None:
+            return content
+        raise SchemaMissing(self._ask)
+
+    def _ask(self) -> Future[None]:
+        self.asked.append(Future())
+        return self.asked[-1]
+
+
+async def test_a_poll_ends_in_time_while_the_schema_registry_is_silent_and_asks_it_once() -> None:
+    registry = SlowRegistry()
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, b"v")
+        async with consumer_for(cluster, value_deserializer=registry) as consumer:
+            while not registry.asked:
+                assert await consumer.getmany(timeout_ms=1) == {}
+            assert await consumer.getmany(timeout_ms=1) == await consumer.getmany() == {}
+            registry.asked[0].set_exception(SchemaRegistryUnavailable("nobody answers"))
+            with pytest.raises(SchemaRegistryUnavailable):
+                await consumer.getmany(timeout_ms=10_000)
+            assert await consumer.getmany(timeout_ms=1) == {}
+            assert len(registry.asked) == 2
+            registry.asked[1].set_result(None)
+            assert [each.value for each in (await consumer.getmany(timeout_ms=10_000))[T0]] == [b"v"]
+
+
+async def test_a_stop_ends_the_wait_for_a_schema() -> None:
+    registry = SlowRegistry()
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, b"v")
+        async with consumer_for(cluster, value_deserializer=registry) as consumer:
+            polling = asyncio.ensure_future(anext(consumer))
+            while not registry.asked:
+                await asyncio.sleep(0)
+        with pytest.raises(StopAsyncIteration):
+            await polling

@@ -377,6 +377,19 @@ async def test_records_wait_for_their_schema_and_none_is_lost(cluster: FakeClust
     assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
 
 
+async def test_a_poll_ends_in_time_while_the_schema_registry_is_silent(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    registry, asked = ByRegistry(), list[Future[None]]()
+    setattr(registry, "ask", lambda: asked.append(Future()) or asked[-1])  # noqa: B010
+    async with worker(cluster, value_deserializer=registry) as consumer, asyncio.timeout(20):
+        while not asked:
+            assert await consumer.getmany(timeout_ms=1) == {}
+        assert await consumer.getmany(timeout_ms=1) == {}
+        registry.is_known = True
+        asked[0].set_result(None)
+        assert [record.value for record in await take(consumer, 1)] == ["value 0"]
+
+
 async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none_is_lost(cluster: FakeCluster) -> None:
     answers: list[Exception | None] = [None, SchemaRegistryUnavailable("nobody answers")]
 
