@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Unpack
 
 from .. import how_to_install
+from ..protocol.primitives import ZERO_UUID
 from .archive import Archive, check_packages
 from .arrow.brokers import Brokers
 from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
@@ -33,7 +34,7 @@ from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, security_options
 from .core.security import SecurityArguments
-from .errors import DirectReadNotPossible, InvalidOption
+from .errors import DirectReadNotPossible, InvalidOption, OffsetOutOfRange, UnknownTopic
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -53,6 +54,8 @@ _EXTRAS = {"pandas": "pip install pandas", "polars": how_to_install("polars"), "
 _FETCH_BYTES = 8 << 20
 _POLL_BYTES = 16 << 20
 _POLL_MS = 1_000
+# The broker answers a fetch that finds nothing after so long, or after half the time that it has.
+_FETCH_WAIT_MS = 500
 
 
 async def read_topic(
@@ -96,6 +99,8 @@ async def read_topic(
         isolation_level=isolation_level,
         max_partition_fetch_bytes=_FETCH_BYTES,
         request_timeout_ms=request_timeout_ms,
+        default_api_timeout_ms=request_timeout_ms,
+        fetch_max_wait_ms=int(min(_FETCH_WAIT_MS, request_timeout_ms / 2)),
         allow_auto_create_topics=False,
         auto_offset_reset="earliest",
         **security,
@@ -281,8 +286,12 @@ async def _read(
     consumer.assign(left)
     for place in left:
         consumer.seek(place, starts[place])
+    check = _still_there(consumer, ends)
     while left:
-        _fill(filled, await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES), starts)
+        found = await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)
+        await check(() if found else left)
+        _fill(filled, found, starts)
+        del found  # so that the memory of the fetch is used again at once
         for place in list(left):
             # Also where the last offsets have no records: markers, and what compaction removed.
             at[place] = await consumer.position(place)
@@ -293,12 +302,34 @@ async def _read(
             progress(sum(min(at[place], ends[place]) - starts[place] for place in starts if place in at), total)
 
 
+def _still_there(
+    consumer: Consumer, ends: Mapping[TopicPartition, int]
+) -> Callable[[Collection[TopicPartition]], Awaitable[None]]:
+    """Return what raises UnknownTopic or OffsetOutOfRange where records will never come: a consumer waits for ever.
+
+    It also asks for the ends of partitions: those of which a poll has found nothing.
+    """
+    cluster = consumer._running().cluster  # pyright: ignore[reportPrivateUsage]
+    ids = {topic: cluster.view.topic_id(topic) for topic, _ in ends}
+
+    async def check(silent: Collection[TopicPartition]) -> None:
+        found = await consumer.end_offsets(silent) if silent else {}
+        for topic, known in ids.items():
+            if cluster.view.topic_id(topic) not in (known, ZERO_UUID):
+                raise UnknownTopic(f"topic {topic!r} was deleted and created again")
+        for place, end in found.items():
+            if end < ends[place]:
+                raise OffsetOutOfRange(f"{place} ends at {end} now, and went on to {ends[place]} before")
+
+    return check
+
+
 def _fill(
     filled: Mapping[TopicPartition, ArrowColumns],
     found: Mapping[TopicPartition, Sequence[FetchedBatch]],
     starts: Mapping[TopicPartition, int],
 ) -> None:
-    """Add what a poll has found. No name refers to it afterwards, so the memory of the fetch is used again at once."""
+    """Add what a poll has found."""
     for place, batches in found.items():
         for data in joined(batches):
             filled[place].add(data, starts[place])

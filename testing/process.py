@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from .security import keep_ports
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 15.0
 _SHOWN_LOG_CHARS = 4_000
+_STOPPED = "the broker's process does not run"
 
 
 class KafkaProcess(OwnKafka):
@@ -47,7 +49,7 @@ class KafkaProcess(OwnKafka):
     @property
     def pid(self) -> int:
         """The process, while it runs."""
-        return self._running.pid
+        return self._running().pid
 
     def kill(self) -> None:
         """End the process at once (SIGKILL). The operating system keeps what was written."""
@@ -58,11 +60,12 @@ class KafkaProcess(OwnKafka):
 
         The seed decides what is lost, so that a failure can be played again.
         """
-        process, self._process = self._running, None
+        process, self._process = self._running(), None
         assert process.stdin is not None
         process.send_signal(signal.SIGCONT)
-        process.stdin.write(f"lose {seed}\n")
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # it ends by itself just now, and the disk loses nothing
+            process.stdin.write(f"lose {seed}\n")
+            process.stdin.close()
         self._wait_for_end(process)
 
     def stop(self) -> None:
@@ -71,11 +74,11 @@ class KafkaProcess(OwnKafka):
 
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP): connections stay open, and nothing is answered until `resume`."""
-        halt(self._running)
+        halt(self._running())
 
     def resume(self) -> None:
         """Let a paused process go on."""
-        self._running.send_signal(signal.SIGCONT)
+        self._running().send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
         """Start the broker on its port and its files; stop it cleanly before, if it runs."""
@@ -94,10 +97,9 @@ class KafkaProcess(OwnKafka):
         """Return the end of the broker's log."""
         return self._log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:] if self._log.exists() else ""
 
-    @property
     def _running(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            raise Unavailable("the broker's process does not run: call restart()")
+        if self._process is None or self.death is not None:
+            raise Unavailable(f"{self.death or _STOPPED}: call restart()")
         return self._process
 
     def _start(self) -> None:
@@ -115,7 +117,9 @@ class KafkaProcess(OwnKafka):
         self._configs["listeners"] = keep_ports(self._configs["listeners"], addresses)
 
     def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._running, None
+        process, self._process = self._process, None
+        if process is None:
+            raise Unavailable(f"{_STOPPED}: call restart()")
         process.send_signal(number)
         # One that is paused would take note of it only then.
         process.send_signal(signal.SIGCONT)

@@ -12,13 +12,16 @@ from odradek.broker import Broker
 from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
 from odradek.client.arrow.tables import COLUMNS, ArrowColumns
 from odradek.client.consumer.fetched_batch import CompletedFetch, FetchedBatch, joined
-from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption
+from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption, OffsetOutOfRange, UnknownTopic
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.compiled_kernel import records_by
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_log import FakeLog
+from odradek.tests.support.fakes.wire import Call
 from odradek.tests.support.security.certificates import Certificates
 
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
@@ -142,6 +145,35 @@ async def test_a_seek_into_a_batch_begins_with_its_offset() -> None:
                 assert columns.offsets[0] == 13 and len(columns) == len(columns.values)
                 assert columns.to_arrow()["offset"].to_pylist() == columns.offsets
                 break
+
+
+def truncate(cluster: FakeCluster) -> None:
+    cluster.topics["t"] = [FakeLog(1)]
+
+
+@pytest.mark.parametrize(
+    ("happens", "error", "text"),
+    [
+        (lambda cluster: cluster.delete("t"), UnknownTopic, "was not there"),
+        (lambda cluster: cluster.make_again("t"), (UnknownTopic, OffsetOutOfRange), "created again|ends at 0"),
+        (truncate, OffsetOutOfRange, "ends at 0 now, and went on to 50"),
+    ],
+    ids=["deleted", "made again", "truncated"],
+)
+async def test_a_table_does_not_wait_for_records_that_are_gone(
+    happens: Any, error: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.client.topic_table._POLL_MS", 10)
+
+    async def fetch(call: Call) -> Any:
+        happens(cluster)
+        return await cluster.defaults[ApiKey.FETCH](call)
+
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(20):
+        write(cluster)
+        cluster.on(ApiKey.FETCH, fetch)
+        with pytest.raises(error, match=text):
+            await read_topic("t", bootstrap_servers=cluster.address, request_timeout_ms=300)
 
 
 async def test_a_topic_is_a_table_by_offsets_times_and_partitions() -> None:

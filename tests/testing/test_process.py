@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +27,16 @@ def test_what_is_acknowledged_survives_a_kill(kafka_process: KafkaProcess) -> No
     kafka_process.restart()
     assert kafka_process.address == address
     assert len(kafka_process.records("t")) == 1
+
+
+def test_a_process_that_has_ended_by_itself_says_so_and_starts_again(kafka_process: KafkaProcess) -> None:
+    os.kill(kafka_process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, kafka_process.pid, os.WEXITED | os.WNOWAIT)
+    for call in (lambda: kafka_process.lose_power(1), kafka_process.pause, kafka_process.resume):
+        with pytest.raises(Unavailable, match=r"ended by itself, with status -9: call restart\(\)"):
+            call()
+    kafka_process.restart()
+    kafka_process.put("t", ["v"])
 
 
 @pytest.mark.parametrize("seed", range(3))
