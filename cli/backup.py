@@ -7,6 +7,7 @@ every byte is checked again before data directories are made from it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from ..protocol.errors import KafkaError
 from ..storage import checkpoints
 from ..storage.backup import back_up, back_up_held, read_manifest, size_of
 from ..storage.backup import restore as restore_files
-from ..storage.backup_places import SECURE_SUFFIX
+from ..storage.backup_places import SECURE_SUFFIX, BackupError
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.held_files import Held
@@ -94,16 +95,24 @@ def _copy_running(target: str) -> tuple[int, int, int]:
     async def main(admin: Admin) -> tuple[int, int, int]:
         held = await admin.begin_backup()
         renewing = asyncio.ensure_future(_renew(admin, held))
+        interrupted = threading.Event()
+
+        def passed(size: int) -> None:
+            if interrupted.is_set():
+                raise BackupError("interrupted")
+            progress.add(size)
+
         try:
             for each in held.directories:
                 if not each.exists():
                     raise CliError(f"{each} is not here: run this on the broker's machine")
             contents = [Held.read(each) for each in held.directories]
             progress = Progress(sum(each.size_bytes for each in contents))
-            count = await asyncio.to_thread(back_up_held, contents, target, progress.add)
+            count = await asyncio.to_thread(back_up_held, contents, target, passed)
             progress.clear()
             return len(contents), count, progress.total
         finally:
+            interrupted.set()  # where this is cancelled, the thread ends with its next chunk
             renewing.cancel()
             # The broker gives the files back by itself, too, and what this has copied stays as it is.
             with suppress(KafkaError):

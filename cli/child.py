@@ -125,11 +125,16 @@ def end_with_parent(end: Callable[[], None]) -> None:
 
 
 def end_without_parent(end: Callable[[], None]) -> None:
-    """Call `end` when the process has ended that started this one, also where standard input is not its."""
-    parent = os.getppid()
+    """Call `end` when the process has ended that started this one, also where standard input is not its.
+
+    It may have ended before this is called. Then the parent is init, or another process that takes in orphans, whose
+    session is not ours: only who leads a session has been started from another one.
+    """
+    parent, session = os.getppid(), os.getsid(0)
+    is_orphan = session != os.getpid() and os.getsid(parent) != session
 
     def wait() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and not is_orphan:
             time.sleep(_LOOK_AGAIN_S)
         end()
 

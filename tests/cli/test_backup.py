@@ -6,13 +6,18 @@ import errno
 import json
 import os
 import shutil
+import signal
 import stat
+import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from odradek.cli.notices import Progress
+from odradek.client import Admin
 from odradek.client.admin import brokers
+from odradek.client.admin.brokers import HeldFiles
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.storage import backup as backups
 from odradek.storage import system_calls
@@ -221,6 +226,29 @@ def test_a_running_broker_is_copied_and_goes_on(tmp_path: Path) -> None:
     assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
     with threaded_broker(tmp_path / "new") as broker:
         assert values(broker.address, 1) == [b"before"]
+
+
+def test_an_interrupted_copy_of_a_running_broker_ends_with_its_next_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back, chunks = threading.Event(), list[int]()
+    end = Admin.renew_backup
+
+    async def renew_backup(self: Admin, held: HeldFiles, *, is_end: bool = False) -> None:
+        await end(self, held, is_end=is_end)
+        given_back.set()
+
+    def interrupt(self: Progress, size: int) -> None:
+        chunks.append(size)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert given_back.wait(20)
+
+    monkeypatch.setattr(backups, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(Admin, "renew_backup", renew_backup)
+    monkeypatch.setattr(Progress, "add", interrupt)
+    with threaded_broker(tmp_path / "data") as broker:
+        assert run("backup", "-b", broker.address, tmp_path / "backup").exit_code == 130
+    assert len(chunks) == 1
 
 
 def test_a_copy_stays_whole_where_the_broker_has_ended_the_lease(

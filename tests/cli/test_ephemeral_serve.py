@@ -20,6 +20,14 @@ PARENT = """if True:
     sys.stdin.readline()
     os._exit(1)
 """
+# A broker that begins when its parent has died.
+ORPHAN = """if True:
+    import os, sys
+    parent = os.getpid()
+    if os.fork(): os._exit(0)
+    while os.getppid() == parent: pass
+    os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -59,6 +67,13 @@ def test_a_broker_ends_with_its_parent(tmp_path: Path) -> None:
         while list(tmp_path.iterdir()):
             assert time.monotonic() < deadline, f"broker {pid} lives on"
             time.sleep(0.02)
+
+
+def test_a_broker_that_begins_after_the_end_of_its_parent_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ORPHAN, *SERVE, "--with-parent"]
+    pipe = subprocess.PIPE  # which ends with the broker
+    subprocess.run(command, env=environment(tmp_path), stdout=pipe, timeout=60, start_new_session=True, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
