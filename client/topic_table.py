@@ -34,7 +34,7 @@ from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, security_options
 from .core.security import SecurityArguments
-from .errors import DirectReadNotPossible, InvalidOption, OffsetOutOfRange, UnknownTopic
+from .errors import DirectReadNotPossible, InvalidOption, KafkaError, OffsetOutOfRange, UnknownTopic
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -313,7 +313,12 @@ def _still_there(
     ids = {topic: cluster.view.topic_id(topic) for topic, _ in ends}
 
     async def check(silent: Collection[TopicPartition]) -> None:
-        found = await consumer.end_offsets(silent) if silent else {}
+        try:
+            found = await consumer.end_offsets(silent) if silent else {}
+        except KafkaError:
+            for topic in ids:
+                await consumer.partitions_for(topic)
+            raise
         for topic, known in ids.items():
             if cluster.view.topic_id(topic) not in (known, ZERO_UUID):
                 raise UnknownTopic(f"topic {topic!r} was deleted and created again")
