@@ -159,6 +159,21 @@ async def test_a_new_run_ends_what_the_one_before_left_open_and_fences_it(raw: R
 
 
 @pytest.mark.usefixtures("t")
+async def test_no_task_of_a_run_begins_anything_once_its_driver_has_aborted(raw: Raw) -> None:
+    task = Task(raw)
+    name = (await task.join(0)).transactional_id
+    request = InitProducerIdRequest(name, 60_000)
+    given = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+    assert (await task.end(0, commit=False)).error_code == 0
+    assert (await task.join(0)).error_code == ErrorCode.PRODUCER_FENCED
+    assert (await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code == ErrorCode.PRODUCER_FENCED
+    settings = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch, "base_sequence": 0}
+    late = batch_of(b"late", transactional=True, **settings)
+    produced = await raw.produce("t", late, 0, 12, transactional_id=name)
+    assert produced.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.usefixtures("t")
 async def test_one_transaction_that_is_not_open_makes_all_of_the_batch_fail(raw: Raw) -> None:
     task = Task(raw)
     good = await task.write(0, "0", b"one")

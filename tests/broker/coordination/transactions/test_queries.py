@@ -1,21 +1,24 @@
-"""Batches of a query under crashes: each is in the log once and whole. The simulation finds faults that are planted."""
+"""Batches of a query: the machine, and the coordinator whose log answers at once. Crashes are in the simulation."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from random import Random
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.coordination.interfaces import Question
 from odradek.broker.coordination.partition_hash import partition_for
-from odradek.broker.coordination.transactions import queries, query
+from odradek.broker.coordination.replay import Written
+from odradek.broker.coordination.transactions import query
+from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.query import (
     NO_BATCH,
-    Ended,
     Joined,
     Query,
     QueryRecord,
@@ -34,115 +37,75 @@ from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBat
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.topic_partition import TopicPartition
 from odradek.tests.support.brokers.slices import end_slices_after
-from odradek.tests.support.seeds import examples, seeds
-from odradek.tests.support.simulations.query_simulation import Context, SimulatedLog, Simulation
-
-# The seeds that look for a planted fault; the first ones find it.
-SEEDS = 40
-
-
-def simulate(seed: int) -> None:
-    async def run() -> None:
-        simulation = Simulation(Random(seed))
-        await simulation.run()
-        simulation.check()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("seed", seeds(range(6), range(1_000, 2_000)))
-def test_each_batch_is_written_once_whatever_crashes(seed: int) -> None:
-    simulate(seed)
-
-
-# -- Planted faults
-
-
-def skip_the_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every run write, the one before included."""
-    real_join, real_end = queries.join, queries.end
-
-    def join(query: Query, run_id: str, batch_id: int, now_ms: int) -> Joined:
-        run = query.standing.run_id if query.standing else run_id
-        query.current_batch = None
-        return real_join(query, run, batch_id, now_ms)
-
-    def end(query: Query, run_id: str, batch_id: int, now_ms: int) -> Ended:
-        assert query.standing is not None
-        return real_end(query, query.standing.run_id, batch_id, now_ms)
-
-    monkeypatch.setattr(queries, "join", join)
-    monkeypatch.setattr(queries, "end", end)
-
-
-def commit_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commit a batch that was committed before."""
-    real = queries.end, queries.join
-
-    def end(query: Query, run_id: str, batch_id: int, now_ms: int) -> Ended:
-        ended = real[0](query, run_id, batch_id, now_ms)
-        if ended.was_done and query.standing is not None:
-            return Ended(record=QueryRecord(query.query_id, query.standing))
-        return ended
-
-    def join(query: Query, run_id: str, batch_id: int, now_ms: int) -> Joined:
-        joined = real[1](query, run_id, batch_id, now_ms)
-        return Joined() if joined.is_done else joined
-
-    monkeypatch.setattr(queries, "end", end)
-    monkeypatch.setattr(queries, "join", join)
-
-
-def forget_the_batch_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write no batch id into the log, so that a restart forgets it."""
-    real = queries.query_records.encode
-
-    def encode(record: QueryRecord) -> tuple[bytes, bytes | None]:
-        standing = record.standing
-        return real(record._replace(standing=standing and standing._replace(batch_id=NO_BATCH)))
-
-    monkeypatch.setattr(queries.query_records, "encode", encode)
-
-
-def commit_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Append the records of a batch one by one, so that a crash keeps some of them."""
-    real = SimulatedLog.append
-
-    def append(self: SimulatedLog, partition: int, records: list[Any], on_committed: Any, *_: Any) -> None:
-        for record in records[1:]:
-            self.waiting.append((partition, [record], lambda error: None))
-        if len(records) > 1:
-            self.waiting.append((partition, records[:1], on_committed))
-        else:
-            real(self, partition, records, on_committed)
-
-    monkeypatch.setattr(SimulatedLog, "append", append)
-
-
-@pytest.mark.parametrize("plant", [skip_the_fence, commit_twice, forget_the_batch_id, commit_one_by_one])
-def test_a_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    assert any(fails(seed) for seed in range(SEEDS))
-
-
-def fails(seed: int) -> bool:
-    try:
-        simulate(seed)
-    except AssertionError:
-        return True
-    return False
-
+from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.seeds import examples
 
 # -- A batch that is committed in several turns, and what happens meanwhile
+
+
+@dataclass
+class Context:
+    api_version: int = 5
+    client_id: str = "driver"
+    client_host: str = "/10.0.0.1"
+
+
+class Log:
+    """`__transaction_state`: the batches of records, by partition."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, list[Any]]] = []
+
+    def partition_count(self) -> int:
+        return 5
+
+    def ensure_topic(self) -> None: ...
+
+    def coordinator_epoch(self, partition: int) -> int:
+        return 0
+
+    def append(self, partition: int, records: list[Any], on_committed: Callable[[Any], None], *_: Any) -> None:
+        self.batches.append((partition, records))
+        on_committed(None)
+
+    def entries(self, partition: int) -> Iterator[Written]:
+        for where, records in self.batches:
+            if where == partition:
+                yield from (Written(key, value) for key, value in records)
+
+
+class Timers:
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def at(self, deadline_ms: int, callback: Callable[[], None]) -> Timers:
+        self.due.append(callback)
+        return self
+
+    def cancel(self) -> None: ...
+
+    def ring(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+
+class NoTopics:
+    def get(self, name: str) -> None: ...
+    def by_id(self, topic_id: bytes) -> None: ...
 
 
 class Batch:
     """A query whose tasks have written, at a coordinator whose log answers at once."""
 
     def __init__(self) -> None:
-        self.simulation = simulation = Simulation(Random(0))
-        simulation.log.is_troubled = simulation.places.are_troubled = False
-        self.log, self.coordinator = simulation.log, simulation.coordinator
+        self.log, self.timers, self.clock = Log(), Timers(), FakeClock()
+        world: Any = self.timers, self.clock, NoTopics(), lambda _: 0
+        ids = itertools.count(100)
+        self.coordinator = TransactionCoordinator(
+            BrokerConfig(), self.log, *world, lambda: next(ids), lambda *_: None, lambda _: False
+        )
+        self.coordinator.start()
         self.partition = self.coordinator.shards.partition_of("q")
 
     def write(self, name: str) -> Participant:
@@ -198,9 +161,9 @@ async def test_many_ids_expire_a_few_a_turn_and_nothing_of_them_stays() -> None:
         standing = actor.state.standing
         end = EndTxnRequest(name, standing.producer_id, standing.producer_epoch, False)
         assert batch.coordinator.end(Context(), end).error_code == 0  # type: ignore[union-attr]
-    batch.simulation.clock.advance(8 * 24 * 3_600_000)
+    batch.clock.advance(8 * 24 * 3_600_000)
     end_slices_after(10)
-    batch.simulation.ring()
+    batch.timers.ring()
     # The look for timeouts rings with it, and has had the slice of this turn.
     assert many - 10 <= len(batch.coordinator.ids) < many
     for _ in range(many):

@@ -42,6 +42,17 @@ class Keyed:
     sent: set[bytes | None] = field(default_factory=set)
 
 
+@dataclass
+class Checkpoint:
+    """What the driver of a query has on disk: where each planned batch ends, and how many are complete."""
+
+    ends: list[int] = field(default_factory=list)
+    complete: int = 0
+
+    def copy(self) -> Checkpoint:
+        return Checkpoint(self.ends[:], self.complete)
+
+
 @dataclass(frozen=True)
 class Hold:
     """A record that a member of a share group has had since a time, and what lets others have it when it changes."""
@@ -74,6 +85,8 @@ class History:
     accepted: set[tuple[Place, int]] = field(default_factory=set)
     # The records of the group that members work on.
     held: dict[tuple[Place, int], Hold] = field(default_factory=dict)
+    # That of the last driver.
+    query: Checkpoint = field(default_factory=Checkpoint)
     keyed: dict[bytes, Keyed] = field(default_factory=lambda: defaultdict(Keyed))
     # Topics that were created (True) or deleted (False). None: nobody knows.
     topics: dict[str, bool | None] = field(default_factory=dict)

@@ -19,7 +19,8 @@ from odradek.broker.coordination.consumer import departure, heartbeat, offsets, 
 from odradek.broker.coordination.share_groups import heartbeat as share_heartbeat
 from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.share_states.state_log import StateTopicLog
-from odradek.broker.coordination.transactions import lost, markers
+from odradek.broker.coordination.transactions import lost, markers, query, query_records
+from odradek.broker.coordination.transactions.queries import Queries
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
 from odradek.broker.replication.replica import Replica
@@ -217,6 +218,46 @@ PLANTS = (
         "a transaction stays open that a lone coordinator has lost",
         1,
         (Change(lost, "abort_lost", "(producer_id, place) in known", "True"),),
+    ),
+    Plant(
+        "a query's earlier run goes on writing beside the next one",
+        1,
+        (
+            Change(
+                query,
+                "join",
+                "if standing is None:",
+                "run_id = standing.run_id if standing else run_id\n    if standing is None:",
+            ),
+            Change(query, "end", " or run_id != standing.run_id", ""),
+        ),
+    ),
+    Plant(
+        "a query's batch that was committed is committed again",
+        1,
+        (
+            Change(query, "join", "batch_id == standing.batch_id", "False"),
+            Change(query, "end", "batch_id <= standing.batch_id", "False"),
+        ),
+    ),
+    Plant(
+        "a restart forgets which batch of a query was committed last",
+        1,
+        (Change(query_records, "encode", "standing.batch_id", "-1"),),
+    ),
+    Plant(
+        "the records of a query's batch are appended one by one",
+        3,
+        (
+            Change(
+                Queries,
+                "_append_batch",
+                "    self._log.append(",
+                "    while len(encoded) > 1:\n"
+                "        self._log.append(self._partition_of(query.query_id), [encoded.pop()], lambda _: None)\n"
+                "    self._log.append(",
+            ),
+        ),
     ),
     Plant(
         "a cleaning removes a tombstone and leaves an older value",

@@ -27,6 +27,7 @@ from .judge import Log, check_committed, check_replicas, judge
 from .load import IDLE_MS, PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reader, TransactionWriter
 from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
+from .queries import QUERY, Query, check_query
 from .sharing import LOCK_MS, FormerLeader, Namesakes, ShareMember, begin, check_sharing
 from .story import awaited, told
 
@@ -244,6 +245,8 @@ class Run:
             administrator = Administrator(*parts, "admin")
             administrator.nodes = len(self.cluster.nodes)
             loads += [administrator]
+        if chance.random() < 0.3:
+            loads += [Query(*parts, QUERY)]
         for each in loads:
             process = self.cluster.client(each.name)
             process.ends = process.start(each.run(), each.name)  # type: ignore[attr-defined]
@@ -291,6 +294,7 @@ class Run:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
         self.violations += judge(self.history, logs, committed, lost_power=self._lost_power, loses=self._loses)
+        self.violations += [] if self._loses else check_query(self.history.query, committed)
         async with Consumer(bootstrap_servers=self.cluster.addresses, group_id=GROUP) as consumer:
             places = [TopicPartition(PLAIN, index) for index in range(PARTITIONS)]
             for place, found in (await consumer.committed(*places)).items():
