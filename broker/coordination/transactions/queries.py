@@ -289,7 +289,7 @@ class Queries:
     def _open(self, query_id: str) -> list[Participant]:
         """Return the open transactions of a query."""
         names = self._names.get(query_id, set())
-        known = [(name, actor.state) for name in list(names) if (actor := self._ids.get(name))]
+        known = [(name, actor.state) for name in sorted(names) if (actor := self._ids.get(name))]
         names.intersection_update(name for name, _ in known)
         return [
             Participant(name, state.standing.producer_id, state.standing.producer_epoch)

@@ -290,7 +290,9 @@ class Run:
         self.violations += await check_group(self.cluster)
 
     async def _judge(self) -> None:
-        self._loses |= self.cluster.has_lost_all
+        if self.cluster.has_lost_all:
+            self._loses = True
+            await self._abort_hanging()
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
         self.violations += judge(self.history, logs, committed, lost_power=self._lost_power, loses=self._loses)
@@ -311,6 +313,15 @@ class Run:
             self.violations += [each async for each in check_compaction(self.history, addresses)]
         if self.cluster.is_replicated:
             self.violations += await self._equal_replicas()
+
+    async def _abort_hanging(self) -> None:
+        """Abort what is open, as an operator does with kafka-transactions.sh: its coordinator may have lost it."""
+        places = [TopicPartition(WHOLE, index) for index in range(PARTITIONS)]
+        async with Admin(self.cluster.addresses) as admin:
+            for place, producers in (await admin.describe_producers(places)).items():
+                for each in producers:
+                    if each.began_at is not None:
+                        await admin.abort_transaction(place, each)
 
     async def _equal_replicas(self) -> list[str]:
         found: list[str] = []
