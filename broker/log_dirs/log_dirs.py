@@ -124,7 +124,7 @@ class LogDirs:
         self._found: dict[str, LogDir] = {}
         # Directories without meta.properties. They are not touched until `take_new_dirs`.
         self._new = [each for each in dirs if each.is_online and each.data is None]
-        # Directories with new names that no fsync covers yet.
+        # Directories with names that have changed, and no fsync covers that yet.
         self._unsynced: set[LogDir] = set()
 
     @classmethod
@@ -189,8 +189,8 @@ class LogDirs:
         return {each: shares[str(each.path)] for each in self._dirs}
 
     def holding(self, path: Path) -> LogDir | None:
-        """Return the directory that a file lies in, or None."""
-        return next((self._by_path[each] for each in path.parents if each in self._by_path), None)
+        """Return the directory that a file lies in, or that `path` is, or None."""
+        return next((self._by_path[each] for each in (path, *path.parents) if each in self._by_path), None)
 
     # -- Directories of partitions ---------------------------------------------------------------------
 
@@ -271,10 +271,17 @@ class LogDirs:
         for each in self.online:
             each.partitions.unmake(topic, index)
 
+    def leave(self, log: Log) -> None:
+        """Count a partition no longer, whose directory is given another name or removed. It is durable after `sync`."""
+        home = self.of(log)
+        home.count -= 1
+        self._unsynced.add(home)
+
     def sync(self) -> None:
-        """Make the names of new directories durable."""
+        """Make the new names of directories durable."""
         for home in list(self._unsynced):
-            home.partitions.sync()
+            if home.is_online:
+                home.partitions.sync()
             self._unsynced.discard(home)
 
     def sync_all(self) -> None:

@@ -196,7 +196,7 @@ class ClusterTopics(Topics):
         topic.partitions[index] = self.factory.remote(topic.record, index)
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) - {index}))
         if log is not None:
-            self._dirs.of(log).count -= 1
+            self._dirs.leave(log)
             if then is not None:
                 then(topic, [log])
 
@@ -211,7 +211,7 @@ class ClusterTopics(Topics):
         """Make what has changed durable: directories and the journal. Raises StorageError."""
         if not self._changed:
             return
-        self._dirs.sync()
+        self._sync_names()
         if self._outdated:
             self.take_checkpoint().write(self._outdated)
             self._outdated = set()

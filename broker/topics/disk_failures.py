@@ -45,9 +45,13 @@ class DiskFailures:
             self._on_offline(partition)
 
     def file_failed(self, error: StorageError) -> None:
-        """Take a data directory offline if `error`, which some thread met on one of its files, is its device's."""
-        home = self._dirs.holding(error.path) if isinstance(error, DiskError) else None
-        if home is not None and of_device(error):
+        """Take a data directory offline if `error`, which some thread met on one of its files, is its device's.
+
+        So is one on the directory itself: after a failed fsync nobody knows which names are on disk.
+        """
+        if not isinstance(error, DiskError) or (home := self._dirs.holding(error.path)) is None:
+            return
+        if of_device(error) or (error.path == home.path and is_lasting(error)):
             self.directory_failed(home, error)
 
     def directory_failed(self, home: LogDir, error: StorageError) -> None:

@@ -167,6 +167,8 @@ class Topics:
         self._dirs.check_online()
         if name in self._deletions:
             self._deletions.pop(name).finish()
+        # A power cut could bring back the directory of a deleted topic of this name, perhaps without its topic id.
+        self._sync_names()
         self._forget_old_offsets(name)
         record = TopicRecord(name, new_topic_id(), partitions, configs)
         self._metadata.put_topic(record)
@@ -201,7 +203,15 @@ class Topics:
         for index in range(first, record.partitions):
             made.append(self.factory.make(record, index, config))
             yield
-        self._dirs.sync()
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        """Make the names of partitions' directories durable. Raises StorageError."""
+        try:
+            self._dirs.sync()
+        except StorageError as error:
+            self.disk_failures.file_failed(error)
+            raise
 
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
@@ -221,7 +231,7 @@ class Topics:
             # New partitions go to the directory with the fewest: while a dead one counts, it would get each of them.
             self.disk_failures.file_failed(cause)
         for partition in made:
-            self._dirs.of(partition.log).count -= 1
+            self._dirs.leave(partition.log)
         removals = (*(each.log.delete for each in made), partial(self._dirs.unmake, name, first + len(made)), unwrite)
         for remove in removals:
             try:
@@ -300,7 +310,7 @@ class Topics:
         self.change_count += 1
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
         for partition in existing:
-            self._dirs.of(partition.log).count -= 1
+            self._dirs.leave(partition.log)
             self._purgatory.wake(partition)
             self._purgatory.forget(partition)
         _log.info("topic %s deleted", topic.name)

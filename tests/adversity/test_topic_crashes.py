@@ -206,6 +206,20 @@ class TestSameNameAgain:
         node.append("t", b"new")
         assert values(start().topic("t").partitions[0]) == [b"new"]
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_gets_nothing_of_them_where_power_fails_before_its_directories_are_made(
+        self, tmp_path: Path, seed: int
+    ) -> None:
+        disk = FaultyDisk()
+        node = Node(tmp_path / "data", disk)
+        node.topics.create("t", 1, {})
+        node.append("t", b"old")
+        node.topic("t").partitions[0].log.flush()
+        node.rename("t")
+        node.topics.begin("t", 1, {})
+        disk.lose(seed)
+        assert values(Node(tmp_path / "data", disk).topic("t").partitions[0]) == []
+
     def test_is_created_although_the_old_files_could_not_be_moved(self, start: Callable[[], Node]) -> None:
         node = start()
         node.topics.create("t", 1, {})

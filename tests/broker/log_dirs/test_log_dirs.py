@@ -28,7 +28,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.ruled_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import FullDisk, RuledDisk, disk_error
 
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -403,3 +403,18 @@ async def test_a_directory_that_cannot_take_a_new_partition_is_offline_and_the_n
         assert [each.path for each in broker.services.log_dirs.online] == [each for each in dirs if each != dead]
         assert (await raw.create_topic("u", 4)).error_code == 0
         assert [each.count for each in broker.services.log_dirs.online] == [4, 4]
+
+
+async def test_a_directory_that_cannot_force_names_to_disk_keeps_no_later_topic_from_the_others(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    def refuse(operation: str, path: Path) -> None:
+        if (operation, path) == ("fsync_dir", dirs[1]):
+            raise disk_error("fsync", path, errno.EIO)
+
+    disk = RuledDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        disk.rule = refuse
+        assert (await raw.create_topic("t", 3)).error_code == OFFLINE
+        assert [each.path for each in broker.services.log_dirs.online] == [dirs[0], dirs[2]]
+        assert (await raw.create_topic("t", 3)).error_code == 0

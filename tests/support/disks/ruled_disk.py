@@ -47,6 +47,10 @@ class RuledDisk(Disk):
         self.rule("fsync", file.path)
         super().fsync(file)
 
+    def fsync_dir(self, path: Path) -> None:
+        self.rule("fsync_dir", path)
+        super().fsync_dir(path)
+
     def rename(self, source: Path, target: Path) -> None:
         self.rule("rename", target)
         super().rename(source, target)
