@@ -173,6 +173,8 @@ class ProducerStates:
         _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, sequence, _ = header
         producer = self._producers.get(producer_id)
         if producer is None:
+            if epoch < NONE:
+                raise InvalidProducerEpoch(producer_id, epoch, NONE)
             return None
         if epoch == producer.epoch:
             _, last_delta, _, last_sequence = producer.last

@@ -81,14 +81,17 @@ def alter(resource: Resource, changes: Iterable[Change], validate_only: bool) ->
     changes = list(changes)
     if len({change.name for change in changes}) < len(changes):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    configs = dict(resource.overrides())
     for change in changes:
-        if change.operation is Operation.DELETE:
-            configs.pop(change.name, None)
-        elif change.value is None:
+        if change.value is None and change.operation is not Operation.DELETE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
+    configs = dict(resource.overrides())
+    # A change that cannot be made of one config comes before a bad value of another.
+    texts = {change.name: _changed(resource, configs.get(change.name), change) for change in changes}
+    for name, text in texts.items():
+        if text is None:
+            configs.pop(name, None)
         else:
-            configs[change.name] = _changed(resource, configs, change, change.value)
+            configs[name] = _normalized(resource, resource.row(name), text)
     _apply(resource, configs, validate_only)
 
 
@@ -134,27 +137,24 @@ def _apply(resource: Resource, configs: dict[str, str], validate_only: bool) -> 
         raise KafkaError(resource.invalid, str(error)) from error
 
 
-def _changed(resource: Resource, configs: Mapping[str, str], change: Change, text: str) -> str:
-    """Return the new text of a config after a SET, APPEND or SUBTRACT."""
+def _changed(resource: Resource, current: str | None, change: Change) -> str | None:
+    """Return the new text of a config; None where it is deleted."""
+    if change.operation in (Operation.SET, Operation.DELETE):
+        return None if change.operation is Operation.DELETE else change.value
     row = resource.row(change.name)
-    if change.operation is Operation.SET:
-        return _normalized(resource, row, text)
     if row.type is not ConfigType.LIST:
         word = change.operation.name
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {change.name} because its type is not LIST.")
-    current = configs.get(change.name)
     entries = _entries(current if current is not None else row.format(resource.value(row)) or "")
+    # As in Java, commas at the end separate nothing, and no entry at all is an empty one.
+    named = dict.fromkeys(entry.strip() for entry in (change.value or "").rstrip(",").split(","))
     if change.operation is Operation.APPEND:
-        there = set(entries)
-        entries += [entry for entry in dict.fromkeys(_entries(text)) if entry not in there]
-    else:
-        removed = set(_entries(text))
-        entries = [entry for entry in entries if entry not in removed]
-    return _normalized(resource, row, ",".join(entries))
+        return ",".join(dict.fromkeys([*entries, *named]))
+    return ",".join(entry for entry in entries if entry not in named)
 
 
 def _entries(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",")] if text else []
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def _normalized(resource: Resource, row: ConfigDef, text: str) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import IntEnum
-from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 Value = int | float | bool | str | tuple[str, ...] | None
@@ -186,7 +185,7 @@ class ConfigDef(NamedTuple):
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, float):
-            return repr(value).replace("e+", "E").replace("e", "E")  # as Java does
+            return repr(value).replace("e+", "E").replace("e", "E").replace("inf", "Infinity")  # as Java does
         return ",".join(value) if isinstance(value, tuple) else str(value)
 
     def _parse_integer(self, text: str) -> int:
@@ -199,13 +198,13 @@ class ConfigDef(NamedTuple):
         return value
 
     def _parse_double(self, text: str) -> float:
+        digits = text.lstrip("+-.")
         try:
-            value = float(text)
+            if "_" in text or not text.isascii() or not (digits[:1].isdigit() or digits == "Infinity"):
+                raise ValueError
+            return float(text)
         except ValueError:
             raise ConfigError(self.name, text, self._wanted()) from None
-        if isnan(value) or "_" in text:
-            raise ConfigError(self.name, text, self._wanted())
-        return value
 
     def _out_of_range(self, value: Value) -> str | None:
         if self.choices:

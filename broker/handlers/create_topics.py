@@ -7,6 +7,7 @@ Version 4 allows -1 for partitions and replication factor (the broker's defaults
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -97,7 +98,7 @@ def _result(
     result = CreatableTopicResult(name, error_message=None, num_partitions=partitions, replication_factor=factor)
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
-        for entry in describe_topic(services.config, configs)
+        for entry in sorted(describe_topic(services.config, configs), key=attrgetter("name"))
     ]
     return result
 

@@ -407,6 +407,7 @@ class _Fetch:
                 partition.check_leading()
             if each.last_fetched_epoch >= 0:
                 diverging = partition.diverging_epoch(each.fetch_offset, each.last_fetched_epoch)
+                aborted = None if diverging is not None else aborted
             limit = min(each.max_bytes, room)
             reader = self._preferred_reader(partition, each) if self._wants_rack else None
             if reader is not None or (self._replica_id >= 0 and self._is_throttled(partition)):
@@ -501,10 +502,11 @@ class _Fetch:
                     found.replication.note_sent(data.records.size)
             if session is not None:
                 is_news = each.note(data)
-                if self._incremental and not is_news:
-                    continue
-                if data.records:
-                    session.move_to_end(each.key)
+                if self._incremental:
+                    if not is_news:
+                        continue
+                    if data.records:
+                        session.move_to_end(each.key)
             if last is None or last.topic != each.topic or last.topic_id != each.topic_id:
                 last = FetchableTopicResponse(each.topic, each.topic_id, [])
                 response.responses.append(last)
@@ -534,7 +536,8 @@ class _Fetch:
         if self._version >= FIRST_WITH_LEADERS:
             leader, epoch = current_leader(self._services, partition.topic, partition.index)
             data.current_leader = LeaderIdAndEpoch(leader, epoch)
-            tell_address(self._services, self._context, leader, response.node_endpoints, NodeEndpoint)
+            if self._replica_id < 0:
+                tell_address(self._services, self._context, leader, response.node_endpoints, NodeEndpoint)
 
 
 def _error_data(

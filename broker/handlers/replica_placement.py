@@ -138,7 +138,7 @@ async def alter_partition_reassignments(
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
     return AlterPartitionReassignmentsResponse(
-        error_message=None,
+        error_message=None if request.topics else "",
         allow_replication_factor_change=may_change_factor,
         responses=[
             ReassignableTopicResponse(

@@ -106,6 +106,11 @@ def test_a_new_epoch_starts_at_zero_and_forgets_the_old_batches() -> None:
     assert states.check(header(5, epoch=1)) is None
 
 
+def test_no_producer_begins_below_all_epochs() -> None:
+    with pytest.raises(InvalidProducerEpoch):
+        ProducerStates().check(header(0, epoch=-2))
+
+
 def test_an_older_epoch_is_fenced_even_for_a_duplicate() -> None:
     old = header(0, epoch=3)
     states = written(old, header(0, epoch=4))

@@ -230,6 +230,7 @@ def test_defaults_are_the_documented_ones() -> None:
         ("max.connections.per.ip", "0", "only with max.connections.per.ip.overrides"),
         ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1048577"),
         ("log.cleaner.io.max.bytes.per.second", "1_000", "must be a number"),
+        ("log.cleaner.io.max.bytes.per.second", "inf", "must be a number"),
     ],
 )
 def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:
@@ -424,6 +425,7 @@ def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:
 
 
 @example(BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "nan")
+@example(BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "Infinity")
 @given(st.sampled_from([each for _, each in ALL]), st.text(max_size=25))
 def test_any_text_is_a_value_or_a_typed_error(setting: ConfigDef, text: str) -> None:
     try:

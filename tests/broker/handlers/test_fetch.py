@@ -158,9 +158,9 @@ async def test_no_topic_has_the_zero_id(raw: Raw) -> None:
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def last_fetched(raw: Raw, offset: int, epoch: int) -> Any:
+async def last_fetched(raw: Raw, offset: int, epoch: int, **rest: int) -> Any:
     wanted = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=epoch, partition_max_bytes=1000)
-    request = FetchRequest(max_wait_ms=3_600_000, min_bytes=1, topics=[FetchTopic("t", partitions=[wanted])])
+    request = FetchRequest(max_wait_ms=3_600_000, min_bytes=1, topics=[FetchTopic("t", partitions=[wanted])], **rest)
     return (await raw.ask(ApiKey.FETCH, 12, request)).responses[0].partitions[0]
 
 
@@ -178,6 +178,7 @@ async def test_a_diverged_follower_is_told_where_the_logs_diverge(broker: Broker
         answer = await last_fetched(raw, offset, epoch)
         assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
         assert (answer.error_code, answer.high_watermark, len(answer.records)) == (0, 4, 0)
+        assert (await last_fetched(raw, offset, epoch, isolation_level=1)).aborted_transactions is None
     assert (await last_fetched(raw, 2, 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -254,7 +255,7 @@ async def test_a_partition_that_comes_twice_is_read_as_asked_for_last(raw: Raw) 
     assert values(answer.records) == [b"second"]
 
 
-@pytest.mark.parametrize("version", [12, 15])
+@pytest.mark.parametrize("version", [12, 15, 16])
 async def test_a_follower_is_told_that_it_has_no_replica(broker: Broker, raw: Raw, version: int) -> None:
     await raw.produce("t", batch_of(b"v"))
     topic = broker.topics.get("t")
@@ -268,6 +269,7 @@ async def test_a_follower_is_told_that_it_has_no_replica(broker: Broker, raw: Ra
         response = await raw.ask(ApiKey.FETCH, version, FetchRequest(**who, topics=[fetch_topic]))
         codes = [each.error_code for each in response.responses[0].partitions]
         assert codes == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert response.node_endpoints == []
 
 
 # Sessions (KIP-227).
@@ -400,13 +402,15 @@ async def test_epoch_zero_replaces_a_session(broker: Broker, session: Session) -
     assert len(broker.services.fetch_sessions) == 1
 
 
-async def test_partitions_that_got_data_go_to_the_end_of_the_queue(raw: Raw, session: Session) -> None:
+async def test_partitions_that_got_data_go_to_the_end_of_the_queue(raw: Raw, broker: Broker) -> None:
+    """But not by the first response, which has all partitions in the order of the request."""
     for partition in range(3):
         for _ in range(2):
             await raw.produce("t", batch_of(b"x" * 3000), partition=partition)
-    served = [set(await session.fetch({}, max_bytes=3100)) for _ in range(3)]
-    firsts = [min(each) for each in served if each]
-    assert sorted(firsts) == [0, 1, 2]
+    session = Session(raw)
+    await session.fetch({2: 0, 0: 0, 1: 0}, max_bytes=3100)
+    served = [await session.fetch({}, max_bytes=3100) for _ in range(3)]
+    assert [[at for at, each in answer.items() if each.records] for answer in served] == [[2], [0], [1]]
 
 
 async def test_a_session_waits_as_any_other_fetch(broker: Broker, raw: Raw, session: Session) -> None:

@@ -107,6 +107,12 @@ async def test_replicas_cannot_move(
     assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, code)
 
 
+async def test_no_reassignment_at_all_has_an_empty_message(shared: Raw) -> None:
+    request = AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=[])
+    response = await shared.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+    assert (response.error_code, response.error_message) == (0, "")
+
+
 async def test_no_replica_is_moving(raw: Raw) -> None:
     await raw.create_topic("t")
     for topics in (None, [], [ListPartitionReassignmentsTopics("t", [0, 7])]):

@@ -144,6 +144,8 @@ async def test_a_success_has_no_error_message_and_its_configs_are_not_read_only(
     result = await raw.create_topic("u")
     assert result.error_message is None
     assert not any(each.read_only for each in result.configs)
+    names = [each.name for each in result.configs]
+    assert names == sorted(names)
 
 
 async def test_clients_cannot_create_internal_topics(broker: Broker, raw: Raw) -> None:
