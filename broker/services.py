@@ -92,6 +92,7 @@ class Coordinators:
 
     def __init__(self, parts: PartsOfCoordinators) -> None:
         self._parts = parts
+        self._steps_aside = partial(_aside, lambda work: parts.threads.run(Work.LARGE_MESSAGE, Path(), work))
         # Whether a coordinator that is made now begins at once.
         self._is_running = False
         # The finalized levels, and who is told of a change.
@@ -115,7 +116,7 @@ class Coordinators:
         groups = GroupCoordinator(
             *(parts.config, self.offsets_log, parts.timers, parts.clock, parts.topics, self.persister),
             aside=partial(_aside, lambda work: parts.threads.alone(work, "odradek-matching")),
-            steps_aside=partial(_aside, lambda work: parts.threads.run(Work.LARGE_MESSAGE, Path(), work)),
+            steps_aside=self._steps_aside,
             own_configs=parts.metadata.group_configs,
         )
         groups.set_version(self.features.levels[GROUP_VERSION])
@@ -147,8 +148,8 @@ class Coordinators:
         from .coordination.share_states.coordinator import ShareCoordinator
 
         parts = self._parts
-        log = self._log(SHARE_STATE_TOPIC)
-        share_states = ShareCoordinator(parts.config, log, parts.timers, parts.clock, parts.topics)
+        surroundings = parts.config, self._log(SHARE_STATE_TOPIC), parts.timers, parts.clock, parts.topics
+        share_states = ShareCoordinator(*surroundings, aside=self._steps_aside)
         if self._is_running:
             self._start_share_states(share_states)
         return share_states
@@ -592,7 +593,7 @@ def _aside(
     def finished(future: asyncio.Future[None]) -> None:
         error = future.exception()
         if error is not None:
-            _log.error("work for a consumer group has failed", exc_info=error)
+            _log.error("the step of a coordinator has failed", exc_info=error)
         done()
 
     run(work).add_done_callback(finished)

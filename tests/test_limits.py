@@ -43,6 +43,7 @@ from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import scram, signed_tokens
 from odradek.broker.share_partitions import dead_letters, sessions
+from odradek.broker.share_partitions import machine as share_partition
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, disk_reads, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -104,6 +105,7 @@ FIXED = {
     "batches of dead letters that are made and sent at a time": dead_letters.MAX_BATCHES,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
     "woken partitions that a waiting ShareFetch looks at at once": share_fetch.PARTITIONS_AT_ONCE,
+    "neighbouring records of one state that a ShareFetch acquires of a partition": share_partition.MAX_ACQUIRED,
     "cold look-ups of one request at a time": disk_reads.READS_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,

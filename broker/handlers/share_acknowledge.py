@@ -7,7 +7,7 @@ or not at all, and are answered once they are written. ShareFetch carries the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
@@ -105,7 +105,7 @@ async def begin(
                 continue
             place = (topic.topic_id, each.partition_index)
             try:
-                write = _acknowledge(services, context, member, place, each.acknowledgement_batches, is_renewal)
+                write = await _acknowledge(services, context, member, place, each.acknowledgement_batches, is_renewal)
             except KafkaError as error:
                 begun.results[place] = error
             else:
@@ -116,16 +116,16 @@ async def begin(
     return begun
 
 
-def _acknowledge(
+async def _acknowledge(
     services: Services, context: RequestContext, member: Member, place: Place, batches: list[Any], is_renewal: bool
 ) -> asyncio.Future[None] | None:
     """Begin the acknowledgements of one partition. Raises KafkaError."""
     topic = services.topics.by_id(place[0])
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    acknowledgements = checked(
-        batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal
-    )
+    acknowledgements: list[Acknowledgement] = []
+    knows_renewals = context.api_version >= FIRST_WITH_RENEWALS
+    await keeper().finish(_check(batches, acknowledgements, knows_renewals=knows_renewals, is_renewal=is_renewal))
     if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     services.share_leader.partitions.partition(place)
@@ -175,12 +175,13 @@ class Sent(Protocol):
     acknowledge_types: list[int]
 
 
-def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) -> Sequence[Acknowledgement]:
-    """Return the acknowledgements of one partition. INVALID_REQUEST where they contradict themselves.
+def _check(
+    batches: Iterable[Sent], acknowledgements: list[Acknowledgement], *, knows_renewals: bool, is_renewal: bool
+) -> Iterator[None]:
+    """Add the acknowledgements of one partition, one a step. INVALID_REQUEST where they contradict themselves.
 
     `is_renewal`: the request may renew locks.
     """
-    acknowledgements: list[Acknowledgement] = []
     previous, alike = -1, 0
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -196,7 +197,7 @@ def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) 
             raise _invalid(f"more than {MAX_BATCHES} batches are acknowledged at once")
         acknowledgements.append(Acknowledgement(first, last, types))
         previous = last
-    return acknowledgements
+        yield
 
 
 def _check_types(types: list[int], knows_renewals: bool, is_renewal: bool) -> None:

@@ -18,6 +18,7 @@ from ..coordination.share_states.kept_state import state_batches
 from ..coordination.share_states.persister import ShareKey, ShareState
 from ..network.request import RequestContext
 from ..services import Services
+from ..turns import fill
 
 
 def initialize_share_group_state(
@@ -122,6 +123,8 @@ def _each(
         left = iter(done)
         results = [result(topic.topic_id, [next(left) for _ in topic.partitions]) for topic in topics]
         response: Any = message(context.api_key, "response")
-        return response(results=results)
+        # A state may have ten thousand batches, which are encoded in a thread.
+        values = sum(len(getattr(each, "state_batches", ())) for each in done)
+        return fill(response(results=results), iter(()), values)
 
     return combine([one(topic.topic_id, part) for topic in topics for part in topic.partitions], respond)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -21,6 +21,7 @@ from ..coordination.share_states.persister import Persister, Progress, ShareKey,
 from ..purgatory import Purgatory
 from ..timers import TimerHandle, Timers
 from ..topics.partition import Partition
+from ..turns import keeper
 from .dead_letters import DeadLetterWriter
 from .machine import Acknowledgement, Acquired, Change, DeadLetters, SharePartition, Span, Wish
 from .settings import Settings
@@ -154,9 +155,25 @@ class SharePartitionActor:
         return acquired
 
     def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
-        """Begin what a member says, and return when it is written; None where nothing need be. Raises KafkaError."""
-        change = self._loaded().acknowledge(member, said, self.settings.limits, self._clock.monotonic_ms())
+        """Begin what a member says, and return when it is written; None where nothing need be.
+
+        Raises KafkaError, or has the future raise it where there is very much of it.
+        """
+        machine, change = self._loaded(), Change()
+        steps = machine.acknowledge(member, said, self.settings.limits, self._clock.monotonic_ms(), change)
+        if keeper().take_now(steps):
+            return self._begin(self._acknowledge_rest(machine, change, steps))
         return self._write(change)
+
+    async def _acknowledge_rest(self, machine: SharePartition, change: Change, steps: Iterator[None]) -> None:
+        """Do the rest of very many acknowledgements in turns, and write them all."""
+        try:
+            await keeper().finish(steps)
+        finally:
+            # A lock may have ended meanwhile that a failure has brought back.
+            self._set_timer()
+        if change.stretches:
+            await self._settle(machine, change, is_certain=False)
 
     def release(self, member: str) -> asyncio.Future[None] | None:
         """Give back what a member holds, as `acknowledge` does."""

@@ -19,7 +19,7 @@ Promise: no record is skipped before it is done with, and no two members hold th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby
@@ -129,7 +129,7 @@ class Change:
     def batches(self) -> list[StateBatch]:
         """Return what is to be written, in order; neighbours alike are one."""
         found: list[StateBatch] = []
-        for stretch in sorted(self.stretches, key=lambda stretch: stretch.first):
+        for stretch in sorted(self.stretches, key=_FIRST):
             last = found[-1] if found else None
             if (
                 last is not None
@@ -172,11 +172,12 @@ class SharePartition:
 
     def dead_letters(self, stretches: Iterable[Stretch] | None = None) -> list[DeadLetters]:
         """Return what is to be written as dead letters: all of it, or what of these stretches a change has left."""
-        return [
+        left = [
             DeadLetters(each.first, each.last, each.delivery_count, each.is_rejected)
-            for each in sorted(self._stretches if stretches is None else stretches, key=lambda each: each.first)
+            for each in (self._stretches if stretches is None else stretches)
             if each.state is RecordState.ARCHIVING and each.before is None and each.last >= self.start_offset
         ]
+        return sorted(left)
 
     def stretches(self) -> Iterable[Stretch]:
         """Return the stretches, in order of their offsets."""
@@ -276,33 +277,33 @@ class SharePartition:
 
     # -- Acknowledge and release -------------------------------------------------------------------------
 
-    def acknowledge(self, member: str, said: Iterable[Acknowledgement], limits: Limits, now_ms: int) -> Change:
-        """Begin what a member says, all of it or nothing.
+    def acknowledge(
+        self, member: str, said: Iterable[Acknowledgement], limits: Limits, now_ms: int, change: Change
+    ) -> Iterator[None]:
+        """Begin what a member says, all of it or nothing. Each step adds neighbours with the same type to `change`.
 
         Raises INVALID_RECORD_STATE where it does not hold the records, INVALID_REQUEST where they were never delivered.
         What lies below the start offset is passed over: it is done with.
         """
-        change = Change()
-        renewed: list[Stretch] = []
+        renewed: list[tuple[Stretch, int]] = []
         try:
             for each in said:
                 self._check_known(each)
-                self._check_held(member, max(each.first, self.start_offset), each.last)
                 for first, last, kind in _pieces(each, self.start_offset):
+                    self._check_held(member, first, last)
                     stretches = self._stretches.cut(first, last)
                     if kind is AcknowledgeType.RENEW:
-                        if not limits.may_renew:
-                            why = "the config share.renew.acknowledge.enable of the group does not allow renewals"
-                            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
-                        renewed += stretches
+                        renewed += [(stretch, stretch.deadline_ms) for stretch in stretches]
+                        _renew(stretches, limits, now_ms)
                     else:
                         self._begin(change, stretches, _STATES[kind], limits)
+                    yield
         except KafkaError:
             self.undo(change)
+            change.stretches.clear()
+            for stretch, deadline_ms in renewed:
+                stretch.deadline_ms = deadline_ms
             raise
-        for stretch in renewed:
-            stretch.deadline_ms = now_ms + limits.lock_ms
-        return change
 
     def holds(self, member: str) -> bool:
         """Return whether a member has records, or would have them again if what is being written failed."""
@@ -353,7 +354,7 @@ class SharePartition:
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
 
     def _check_held(self, member: str, first: int, last: int) -> None:
-        """Reject records that the member does not hold. There may be none: all of them are done with."""
+        """Reject records that the member does not hold."""
         stretches = self._stretches.over(first, last)
         is_covered = not self._stretches.gaps(first, last)
         if not is_covered or not all(stretch.is_held and stretch.member == member for stretch in stretches):
@@ -413,6 +414,10 @@ class SharePartition:
             self._stretches.drop_below(start)
 
 
+# The stretches that one fetch acquires of a partition, in one turn: some six microseconds each.
+MAX_ACQUIRED = 1_000
+
+
 class _Acquisition:
     """One fetch as it acquires records of one partition."""
 
@@ -424,10 +429,15 @@ class _Acquisition:
         self._limits = limits
         self._deadline_ms = now_ms + limits.lock_ms
         self._left = wish.max_records
+        self._stretches_left = MAX_ACQUIRED
+
+    @property
+    def _is_over(self) -> bool:
+        return self._left <= 0 or self._stretches_left <= 0
 
     def walk(self, offset: int, last: int) -> None:
         """Acquire from `offset` up to `last`: what is available again, and what was never delivered."""
-        while offset <= last and self._left > 0:
+        while offset <= last and not self._is_over:
             stretch = self._stretches.reaching(offset)
             if stretch is None or stretch.first > offset:
                 end = last if stretch is None else min(last, stretch.first - 1)
@@ -436,9 +446,10 @@ class _Acquisition:
                 continue
             end = min(stretch.batch.last, last)
             parts = [
-                each for each in self._stretches.over(offset, end) if each.is_available and each.batch == stretch.batch
+                each for each in self._stretches.over(offset, end) if each.batch == stretch.batch and each.is_available
             ]
-            if any(part.delivery_count >= self._limits.suspect_deliveries for part in parts):
+            suspect = self._limits.suspect_deliveries
+            if any(part.delivery_count >= suspect for part in parts):
                 # Suspects come alone: what else a member has with them would be delivered again if it broke.
                 if not self.acquired:
                     self._acquire_suspects(parts, offset, end)
@@ -450,6 +461,8 @@ class _Acquisition:
     def _acquire_again(self, parts: Iterable[Stretch], first: int, last: int) -> None:
         for part in parts:
             end = min(part.last, last)
+            if self._stretches_left <= 0:
+                return
             if self._wish.is_strict:
                 if self._left <= 0:
                     return
@@ -493,7 +506,7 @@ class _Acquisition:
         left = self._left
         if last - first + 1 > left:
             last = min(last, self._end_of(first + left - 1))
-        for batch in self._batches(first, last):
+        for batch in self._batches(first, last)[: self._stretches_left]:
             end = min(batch.last, first + left - 1) if self._wish.is_strict else batch.last
             member, deadline_ms = self._wish.member, self._deadline_ms
             self._stretches.add(Stretch(batch.first, end, RecordState.ACQUIRED, 1, batch, member, deadline_ms))
@@ -521,11 +534,21 @@ class _Acquisition:
 
     def _note(self, first: int, last: int, delivery_count: int) -> None:
         self._left -= last - first + 1
+        self._stretches_left -= 1
         before = self.acquired[-1] if self.acquired else None
         if before is not None and before.delivery_count == delivery_count > 1 and before.last + 1 == first:
             self.acquired[-1] = before._replace(last=last)
         else:
             self.acquired.append(Acquired(first, last, delivery_count))
+
+
+def _renew(stretches: Iterable[Stretch], limits: Limits, now_ms: int) -> None:
+    """Have locks begin again. Raises INVALID_RECORD_STATE."""
+    if not limits.may_renew:
+        why = "the config share.renew.acknowledge.enable of the group does not allow renewals"
+        raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
+    for stretch in stretches:
+        stretch.deadline_ms = now_ms + limits.lock_ms
 
 
 def _pieces(said: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, AcknowledgeType]]:

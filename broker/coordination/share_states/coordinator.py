@@ -19,7 +19,7 @@ from ...turns import keeper
 from ..actor import Actor, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
-from ..interfaces import Clock, Timers, Topics
+from ..interfaces import Aside, Clock, Timers, Topics, at_once
 from ..machine import Machine, append_error
 from ..replay import Written
 from ..shards import Shards
@@ -54,7 +54,9 @@ class ShareCoordinator:
         clock: Clock,
         topics: Topics,
         logger: logging.Logger = _log,
+        aside: Aside = at_once,
     ) -> None:
+        """`aside` runs steps of very many batches in a thread."""
         self._config = config
         self._clock = clock
         self._topics = topics
@@ -62,6 +64,7 @@ class ShareCoordinator:
         self.shards: Shards[StateActor, StateRecord] = Shards(
             *(SHARE_STATE_TOPIC, self._state_log, timers, clock, logger, self._new_actor, _decode),
             new_replay=StateReplay,
+            aside=aside,
         )
         self.shards.companion = self._state_log
         interval_ms = config.share_coordinator_state_topic_prune_interval_ms
@@ -183,6 +186,8 @@ _STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
     is_blank=KeptState.is_blank,
     unload=events.Unload(),
     timer_events=(),
+    long_events=(events.Read, events.TakeSnapshot, events.Write),
+    is_long=machine.is_long,
     append_error=partial(append_error, default=None),
     append_failed=events.AppendFailed,
     reject=_reject,

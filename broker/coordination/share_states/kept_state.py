@@ -47,33 +47,35 @@ class KeptState:
         """Let a committed record take effect."""
         match record.value:
             case kafka.ShareSnapshotValue() as value:
-                self._apply_snapshot(value)
+                self._apply_snapshot(value, record.batches)
             case kafka.ShareUpdateValue() as value:
-                self._apply_update(value)
+                self._apply_update(value, record.batches)
             case None:
                 self.current, self.snapshot_epoch, self.updates = None, -1, 0
 
-    def _apply_snapshot(self, value: kafka.ShareSnapshotValue) -> None:
+    def _apply_snapshot(self, value: kafka.ShareSnapshotValue, batches: Sequence[StateBatch] | None) -> None:
         self.snapshot_epoch, self.created_ms, self.updates = value.snapshot_epoch, value.create_timestamp, 0
         self.current = ShareState(
             value.state_epoch,
             value.leader_epoch,
             value.start_offset,
             value.delivery_complete_count,
-            combine((), state_batches(value.state_batches), value.start_offset),
+            combine((), state_batches(value.state_batches), value.start_offset) if batches is None else batches,
             value.start_is_chosen,
         )
 
-    def _apply_update(self, value: kafka.ShareUpdateValue) -> None:
+    def _apply_update(self, value: kafka.ShareUpdateValue, batches: Sequence[StateBatch] | None) -> None:
         before = self.current or ShareState(0, 0, UNINITIALIZED_OFFSET, -1)
         start_offset = before.start_offset if value.start_offset == UNINITIALIZED_OFFSET else value.start_offset
+        if batches is None:
+            batches = combine(before.batches, state_batches(value.state_batches), start_offset)
         self.updates += 1
         self.current = ShareState(
             before.state_epoch,
             value.leader_epoch,
             start_offset,
             value.delivery_complete_count,
-            combine(before.batches, state_batches(value.state_batches), start_offset),
+            batches,
             before.is_chosen and start_offset == before.start_offset and not value.state_batches,
         )
 
@@ -102,13 +104,18 @@ def combine(before: Sequence[StateBatch], written: Sequence[StateBatch], start_o
     """
     batches = list(before)
     if written:
-        low = bisect_left(batches, min(each.first_offset for each in written) - 1, key=_LAST)
-        high = bisect_right(batches, max(each.last_offset for each in written) + 1, key=_FIRST)
-        batches[low:high] = _sweep([*batches[low:high], *written])
+        part = touched(batches, written)
+        batches[part] = _sweep([*batches[part], *written])
     del batches[: bisect_left(batches, start_offset, key=_LAST)]
     if batches and batches[0].first_offset < start_offset:
         batches[0] = batches[0]._replace(first_offset=start_offset)
     return batches
+
+
+def touched(before: Sequence[StateBatch], written: Sequence[StateBatch]) -> slice:
+    """Return where `before` has batches that those written overlap, or are neighbours of."""
+    low = bisect_left(before, min(each.first_offset for each in written) - 1, key=_LAST)
+    return slice(low, bisect_right(before, max(each.last_offset for each in written) + 1, key=_FIRST))
 
 
 def _sweep(batches: Iterable[StateBatch]) -> list[StateBatch]:

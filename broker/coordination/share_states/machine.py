@@ -27,12 +27,15 @@ from .events import (
     TakeSnapshot,
     Write,
 )
-from .kept_state import KeptState, combine
+from .kept_state import KeptState, combine, touched
 from .persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
 from .records import StateRecord
 
 # As many batches as a leader may have records in flight at most (group.share.max.partition.max.record.locks).
 MAX_BATCHES = 10_000
+
+# A step of more batches is made in a thread: they take some four microseconds each.
+_MANY_BATCHES = 1_000
 
 _NEGATIVE = "The partition id cannot be a negative number."
 
@@ -48,6 +51,20 @@ def step(kept: KeptState, event: Event, now_ms: int) -> Outcome:
     if outcome.records:
         kept.written_ms = now_ms
     return outcome
+
+
+def is_long(kept: KeptState, event: Event) -> bool:
+    """Return whether a step is of very many batches: it changes them, or writes all of them anew."""
+    written = event.batches if isinstance(event, Write) else ()
+    before = () if kept.current is None else kept.current.batches
+    if len(before) + len(written) <= _MANY_BATCHES:
+        return False
+    if isinstance(event, TakeSnapshot) or kept.updates >= kept.updates_per_snapshot:
+        return True
+    if not 0 < len(written) <= _MANY_BATCHES:
+        return bool(written)
+    part = touched(before, written)
+    return part.stop - part.start > _MANY_BATCHES
 
 
 def _initialize(kept: KeptState, event: Initialize, outcome: Outcome, now_ms: int) -> None:
@@ -186,20 +203,21 @@ def _check_batches(batches: Sequence[StateBatch]) -> None:
 
 def _change(kept: KeptState, written: ShareState, batches: Iterable[StateBatch], outcome: Outcome, now_ms: int) -> None:
     """Write what changes, or everything where enough updates have come since the last snapshot."""
-    changed = combine((), list(batches), written.start_offset)
-    if kept.updates < kept.updates_per_snapshot:
-        value = kafka.ShareUpdateValue(
-            kept.snapshot_epoch,
-            written.leader_epoch,
-            written.start_offset,
-            written.delivery_complete_count,
-            _batches(changed),
-        )
-        outcome.records.append(StateRecord(kept.key, value))
-        return
     assert kept.current is not None
-    whole = written._replace(batches=combine(kept.current.batches, changed, written.start_offset))
-    outcome.records.append(_snapshot(kept, whole, created_ms=kept.created_ms, now_ms=now_ms))
+    changed = combine((), list(batches), written.start_offset)
+    whole = combine(kept.current.batches, changed, written.start_offset)
+    if kept.updates >= kept.updates_per_snapshot:
+        state = written._replace(batches=whole)
+        outcome.records.append(_snapshot(kept, state, created_ms=kept.created_ms, now_ms=now_ms))
+        return
+    value = kafka.ShareUpdateValue(
+        kept.snapshot_epoch,
+        written.leader_epoch,
+        written.start_offset,
+        written.delivery_complete_count,
+        _batches(changed),
+    )
+    outcome.records.append(StateRecord(kept.key, value, whole))
 
 
 def _snapshot(kept: KeptState, state: ShareState, *, created_ms: int, now_ms: int) -> StateRecord:
@@ -214,7 +232,7 @@ def _snapshot(kept: KeptState, state: ShareState, *, created_ms: int, now_ms: in
         _batches(state.batches),
         state.is_chosen,
     )
-    return StateRecord(kept.key, value)
+    return StateRecord(kept.key, value, state.batches)
 
 
 def _batches(batches: Iterable[StateBatch]) -> list[kafka.StateBatch]:

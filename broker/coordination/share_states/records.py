@@ -7,6 +7,7 @@ A key is its type (int16: 0 a snapshot, 1 an update) and the group, topic id and
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
@@ -16,7 +17,7 @@ from ....protocol.messages.share_state_records import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from .persister import ShareKey
+from .persister import ShareKey, StateBatch
 
 SNAPSHOT_KEY, UPDATE_KEY = 0, 1
 _VERSION = 0
@@ -27,6 +28,8 @@ class StateRecord(NamedTuple):
 
     key: ShareKey
     value: ShareSnapshotValue | ShareUpdateValue | None
+    # All batches of the state behind the record, where its step has made them. A load makes them itself.
+    batches: Sequence[StateBatch] | None = None
 
 
 def encode(record: StateRecord) -> tuple[bytes, bytes | None]:

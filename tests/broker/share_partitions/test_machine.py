@@ -16,6 +16,7 @@ from odradek.broker.share_partitions.machine import (
 from odradek.broker.share_partitions.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.brokers.call_count import calls_of
+from odradek.tests.support.histories.share_history import acknowledge
 
 MANY = Limits(lock_ms=1000, max_deliveries=5, max_locks=10_000, may_renew=True)
 LIMITS = Limits(lock_ms=1000, max_deliveries=5, max_locks=100, may_renew=True)
@@ -29,7 +30,7 @@ def take(
 
 
 def say(partition: SharePartition, first: int, last: int, kind: AcknowledgeType, member: str = "ann") -> None:
-    partition.keep(partition.acknowledge(member, [Acknowledgement(first, last, (kind,))], LIMITS, 0))
+    partition.keep(acknowledge(partition, member, [Acknowledgement(first, last, (kind,))], LIMITS, 0))
 
 
 def states(partition: SharePartition) -> list[tuple[int, int, RecordState, int]]:
@@ -71,7 +72,7 @@ def test_the_start_moves_over_what_is_done_with_once_that_is_written() -> None:
     partition = SharePartition(0)
     take(partition, Span(0, 9))
     say(partition, 5, 9, AcknowledgeType.ACCEPT)
-    change = partition.acknowledge("ann", [Acknowledgement(0, 4, (AcknowledgeType.REJECT,))], LIMITS, 0)
+    change = acknowledge(partition, "ann", [Acknowledgement(0, 4, (AcknowledgeType.REJECT,))], LIMITS, 0)
     assert (partition.start_offset, partition.delivery_complete_count) == (0, 10)
     assert change.batches() == [StateBatch(0, 4, RecordState.ARCHIVED, 1)]
     partition.keep(change)
@@ -81,7 +82,7 @@ def test_the_start_moves_over_what_is_done_with_once_that_is_written() -> None:
 def test_a_change_that_is_taken_back_leaves_the_lock() -> None:
     partition = SharePartition(0)
     take(partition, Span(0, 4))
-    change = partition.acknowledge("ann", [Acknowledgement(0, 4, (AcknowledgeType.RELEASE,))], LIMITS, 500)
+    change = acknowledge(partition, "ann", [Acknowledgement(0, 4, (AcknowledgeType.RELEASE,))], LIMITS, 500)
     assert take(partition, Span(0, 4), member="bob") == []
     partition.undo(change)
     assert partition.next_deadline_ms() == 1000
@@ -92,16 +93,16 @@ def test_a_change_that_is_taken_back_leaves_the_lock() -> None:
 def test_overlapping_acknowledgements_fail_while_one_is_written() -> None:
     partition = SharePartition(0)
     take(partition, Span(0, 4))
-    partition.acknowledge("ann", [Acknowledgement(0, 2, (AcknowledgeType.ACCEPT,))], LIMITS, 0)
+    acknowledge(partition, "ann", [Acknowledgement(0, 2, (AcknowledgeType.ACCEPT,))], LIMITS, 0)
     with pytest.raises(KafkaError) as rejected:
-        partition.acknowledge("ann", [Acknowledgement(2, 4, (AcknowledgeType.ACCEPT,))], LIMITS, 0)
+        acknowledge(partition, "ann", [Acknowledgement(2, 4, (AcknowledgeType.ACCEPT,))], LIMITS, 0)
     assert rejected.value.code is ErrorCode.INVALID_RECORD_STATE
 
 
 def test_the_start_of_the_log_may_pass_a_change_under_way() -> None:
     partition = SharePartition(0)
     take(partition, Span(0, 9))
-    change = partition.acknowledge("ann", [Acknowledgement(0, 9, (AcknowledgeType.RELEASE,))], LIMITS, 0)
+    change = acknowledge(partition, "ann", [Acknowledgement(0, 9, (AcknowledgeType.RELEASE,))], LIMITS, 0)
     partition.advance_start(5)
     partition.keep(change)
     assert states(partition) == [(5, 9, RecordState.AVAILABLE, 1)]
@@ -136,7 +137,7 @@ def test_what_is_left_of_a_batch_is_looked_at_once() -> None:
             AcknowledgeType.RELEASE,
             *(AcknowledgeType.ACCEPT if at % 2 else AcknowledgeType.REJECT for at in range(1, count)),
         ]
-        partition.keep(partition.acknowledge("ann", [Acknowledgement(0, count - 1, kinds)], LIMITS, 0))
+        partition.keep(acknowledge(partition, "ann", [Acknowledgement(0, count - 1, kinds)], LIMITS, 0))
         spans = Span(0, count - 1), Span(count, count)
         again = [Acquired(0, 0, 2), Acquired(count, count, 1)]
 

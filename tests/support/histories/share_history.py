@@ -6,7 +6,7 @@ two members, none is skipped before it is done with, what was written is what a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -40,8 +40,28 @@ class _Topics:
         return self
 
 
+def acknowledge(
+    partition: SharePartition, member: str, said: Sequence[Acknowledgement], limits: Limits, now_ms: int
+) -> Change:
+    """Return the change that a member begins without an interruption."""
+    change = Change()
+    for _ in partition.acknowledge(member, said, limits, now_ms, change):
+        pass
+    return change
+
+
 class Broken(AssertionError):
     """A history shows what must never happen."""
+
+
+@dataclass
+class _Slow:
+    """An acknowledgement whose steps others interrupt, and the records that it has begun, with their members."""
+
+    steps: Iterator[None]
+    change: Change
+    held: dict[int, str] = field(default_factory=dict[int, str])
+    noted: int = 0
 
 
 @dataclass
@@ -66,10 +86,10 @@ class History:
         self.partition = SharePartition(0)
         # What each record went through, by what the members and the share coordinator were told.
         self.holders: dict[int, str] = {}
-        self.locked_until: dict[int, int] = {}
         self.counts: dict[int, int] = {}
         self.done: set[int] = set()
         self.changes: list[tuple[Change, dict[int, str]]] = []
+        self.slow: list[_Slow] = []
         self.gone: set[int] = set()
 
     @property
@@ -92,7 +112,7 @@ class History:
             (
                 *(self.append, self.fetch, self.fetch, self.fetch, self.acknowledge, self.acknowledge),
                 *(self.settle, self.settle, self.release, self.wait, self.start_again, self.delete_records),
-                *(self.acknowledge_wrongly, self.write_late, self.write_late),
+                *(self.acknowledge_wrongly, self.write_late, self.write_late, self.go_on, self.go_on),
             )
         )()
         self.check()
@@ -138,7 +158,6 @@ class History:
             raise Broken(f"{record} has delivery count {count} after {self.counts.get(record, 0)}")
         self.counts[record] = count
         self.holders[record] = member
-        self.locked_until[record] = self.now_ms + self.limits.lock_ms
 
     def acknowledge(self) -> None:
         if not self.holders:
@@ -150,12 +169,32 @@ class History:
         kinds = self.random.choices(list(AcknowledgeType), k=last - first + 1)
         if self.random.random() < 0.5:
             kinds = kinds[:1]
-        change = self.partition.acknowledge(member, [Acknowledgement(first, last, kinds)], self.limits, self.now_ms)
-        per_record = kinds * (last - first + 1) if len(kinds) == 1 else kinds
-        for record, kind in zip(range(first, last + 1), per_record, strict=True):
-            if kind is AcknowledgeType.RENEW:
-                self.locked_until[record] = self.now_ms + self.limits.lock_ms
-        self._begun(change)
+        change = Change()
+        said = [Acknowledgement(first, last, kinds)]
+        steps = self.partition.acknowledge(member, said, self.limits, self.now_ms, change)
+        self._go_on(_Slow(steps, change))
+
+    def go_on(self) -> None:
+        """Take further steps of an acknowledgement that was interrupted."""
+        if self.slow:
+            self._go_on(self.slow.pop(self.random.randrange(len(self.slow))), was_interrupted=True)
+
+    def _go_on(self, slow: _Slow, *, was_interrupted: bool = False) -> None:
+        try:
+            for _ in slow.steps:
+                self._note_begun(slow)
+                if self.random.random() < 0.3:
+                    self.slow.append(slow)
+                    return
+        except KafkaError:
+            if not was_interrupted:
+                raise Broken("a member may not acknowledge what it holds") from None
+            # A lock has ended meanwhile: the rest is held again.
+            self._take_back(slow.held)
+            return
+        self._note_begun(slow)
+        if slow.change.stretches:
+            self.changes.append((slow.change, slow.held))
 
     def acknowledge_wrongly(self) -> None:
         """Acknowledge what the member does not hold, behind something that it holds: nothing may change."""
@@ -165,7 +204,7 @@ class History:
         said = [Acknowledgement(record, record, (1,)) for record in (*held[:1], self.random.choice(others))]
         before = self._states()
         try:
-            self.partition.acknowledge(member, said, self.limits, self.now_ms)
+            acknowledge(self.partition, member, said, self.limits, self.now_ms)
         except KafkaError:
             if self._states() != before:
                 raise Broken(f"a rejected acknowledgement changed {before}") from None
@@ -191,14 +230,18 @@ class History:
             raise Broken("a lock has ended, and its records are held")
 
     def _begun(self, change: Change) -> None:
-        held: dict[int, str] = {}
-        for stretch in change.stretches:
+        self._go_on(_Slow(iter(()), change))
+
+    def _note_begun(self, slow: _Slow) -> None:
+        for stretch in slow.change.stretches[slow.noted :]:
             for record in range(stretch.first, stretch.last + 1):
                 if record not in self.holders:
                     raise Broken(f"{record} changes, and nobody holds it")
-                held[record] = self.holders.pop(record)
-        if change.stretches:
-            self.changes.append((change, held))
+                slow.held[record] = self.holders.pop(record)
+        slow.noted = len(slow.change.stretches)
+
+    def _take_back(self, held: dict[int, str]) -> None:
+        self.holders |= {record: member for record, member in held.items() if record >= self.log_start}
 
     def settle(self) -> None:
         """Write one of the changes under way, or fail to."""
@@ -207,7 +250,7 @@ class History:
         change, held = self.changes.pop(self.random.randrange(len(self.changes)))
         if self.random.random() < 0.3:
             self.partition.undo(change)
-            self.holders |= {record: member for record, member in held.items() if record >= self.log_start}
+            self._take_back(held)
             return
         batches = change.batches()
         start, count = self.partition.start_offset, self.partition.delivery_complete_count
@@ -236,7 +279,7 @@ class History:
         self._coordinate(events.Read(None, self.leader_epoch))
         self.partition = SharePartition(self.written.start_offset, self.written.batches)
         self.partition.advance_start(self.log_start)
-        self.holders, self.changes = {}, []
+        self.holders, self.changes, self.slow = {}, [], []
         written = {
             record: batch.delivery_count
             for batch in self.written.batches
@@ -279,7 +322,7 @@ class History:
 
     def finish(self) -> None:
         """Let one member have all that is left: then everything is done with."""
-        for change, _ in self.changes:
+        for change in [*(each for each, _ in self.changes), *(each.change for each in self.slow)]:
             self.partition.undo(change)
         self.changes, self.holders = [], {}
         self._keep(self.partition.expire(self.limits, self.now_ms + 10 * self.limits.lock_ms))
@@ -291,7 +334,7 @@ class History:
             wish = Wish("zoe", 5, 5, False)
             for each in self.partition.acquire(wish, offset, found, self.limits, self.now_ms):
                 said = [Acknowledgement(each.first, each.last, (1,))]
-                self._keep(self.partition.acknowledge("zoe", said, self.limits, self.now_ms))
+                self._keep(acknowledge(self.partition, "zoe", said, self.limits, self.now_ms))
         # A hole at the very end of the log is not known before something lies behind it.
         if self.partition.start_offset < (self.spans[-1].last + 1 if self.spans else 0):
             raise Broken(f"records from {self.partition.start_offset} on are delivered to nobody")
