@@ -129,6 +129,7 @@ class Broker:
         self._threads = DiskThreads(self.timers, self.clock, new_pool)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE, new_pool)
+        self._starting: asyncio.Task[None] | None = None
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
@@ -235,8 +236,22 @@ class Broker:
 
     async def start(self) -> None:
         """Start, as the module describes. StartError says in one line what prevents it; nothing is left open then."""
-        if self._running is not None:
+        if self._running is not None or self._starting is not None:
             raise StartError("this broker is running already")
+        starting = self._starting = asyncio.create_task(self._start())
+        try:
+            await starting
+        except asyncio.CancelledError as error:
+            # It may have come to its end in the turn in which it was cancelled.
+            await self._stop_running()
+            caller = asyncio.current_task()
+            if caller is None or caller.cancelling():
+                raise
+            raise StartError("this broker was stopped before it had started") from error
+        finally:
+            self._starting = None
+
+    async def _start(self) -> None:
         keeper().clock = self.clock.monotonic_ns
         member = await self._join()
         try:
@@ -280,7 +295,7 @@ class Broker:
             if member is not None:
                 await member.serve()
         except BaseException:
-            await self.stop()
+            await self._stop_running()
             raise
 
     async def _join(self) -> Member | None:
@@ -369,7 +384,13 @@ class Broker:
     # -- Stop
 
     async def stop(self) -> None:
-        """Stop cleanly, if the broker runs. Cancelling the caller does not interrupt the stop."""
+        """Stop cleanly, if the broker runs or starts. Cancelling the caller does not interrupt the stop."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await self._stop_running()
+
+    async def _stop_running(self) -> None:
         if self._stopping is None:
             if self._running is None:
                 return

@@ -7,7 +7,7 @@ before its turn comes. After each cancellation the client does all its work, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from odradek.client import Admin, Consumer, ConsumerRecord, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import KafkaError
+from odradek.tests.support.cancellation import cancelled_at
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.fake_log import write
 from odradek.tests.support.fakes.fake_transactions import committed
@@ -23,54 +24,6 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 PLACES = [TopicPartition("t", number) for number in range(2)]
 WITHIN_S = 20
 TURNS = 5
-
-
-class CancelledAt:
-    """Awaits a coroutine, and cancels its task at the n-th await that waits."""
-
-    def __init__(self, work: Coroutine[Any, Any, object], number: int) -> None:
-        self._work = work
-        self._number = number
-        # How many awaits have waited.
-        self.waits = 0
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        steps = self._work.__await__()
-        thrown: BaseException | None = None
-        while True:
-            try:
-                waits_for = next(steps) if thrown is None else steps.throw(thrown)
-            except StopIteration:
-                return
-            self.waits += 1
-            if self.waits == self._number:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()
-            thrown = None
-            try:
-                yield waits_for
-            except BaseException as error:  # noqa: BLE001 - passed on to the call
-                thrown = error
-
-
-async def cancelled_at(number: int, work: Coroutine[Any, Any, object]) -> bool:
-    """Run a coroutine in a task of its own, and cancel it at its n-th await. Return whether it has so many."""
-    watched = CancelledAt(work, number)
-
-    async def run() -> None:
-        await watched
-
-    task = asyncio.create_task(run(), name="cancelled")
-    await asyncio.wait((task,))
-    if watched.waits < number:
-        task.result()
-        return False
-    if not task.cancelled():
-        # It had no await left that could be interrupted, or told its caller what it was about to tell anyway.
-        with suppress(KafkaError):
-            task.result()
-    return True
 
 
 @asynccontextmanager
@@ -106,7 +59,7 @@ class Case:
     check: Callable[[FakeCluster, Any], Awaitable[None]]
 
 
-async def check_each_await(case: Case) -> int:
+async def check_each_await(case: Case, *, late: bool) -> int:
     """Cancel a call at each of its awaits. Return how many it has."""
     number = 0
     while True:
@@ -116,7 +69,13 @@ async def check_each_await(case: Case) -> int:
             if case.started:
                 await client.start()
             try:
-                more = await cancelled_at(number, case.call(client))
+                more, task = await cancelled_at(number, case.call(client), late=late)
+                if not more:
+                    task.result()
+                elif not task.cancelled():
+                    # It had no await left that could be interrupted, or told its caller what it was about to tell.
+                    with suppress(KafkaError):
+                        task.result()
                 await case.check(cluster, client)
             except BaseException as error:
                 error.add_note(f"cancelled at await {number}")
@@ -377,8 +336,9 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["", "late"])
 @pytest.mark.parametrize("name", CASES)
-async def test_a_call_that_is_cancelled_leaves_its_client_usable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_is_cancelled_leaves_its_client_usable(name: str, late: bool) -> None:
     case = CASES[name]
 
     def prepare(cluster: FakeCluster) -> Any:
@@ -386,4 +346,4 @@ async def test_a_call_that_is_cancelled_leaves_its_client_usable(name: str, monk
         READ.update({partition: [] for partition in PLACES})
         return case.prepare(cluster)
 
-    assert await check_each_await(Case(prepare, case.started, case.call, case.check)) > 0
+    assert await check_each_await(Case(prepare, case.started, case.call, case.check), late=late) > 0

@@ -1,0 +1,54 @@
+"""What a broker does at any await may be interrupted: by a stop, a cancellation, or a connection that closes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.log_dirs.data_dir import StartError
+from odradek.tests.support.cancellation import InterruptedAt
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.lone_cluster import lone_member, modelled_zookeeper
+
+CONFIG = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), num_network_threads=1)
+
+
+async def started_and_stopped_at(config: BrokerConfig, number: int) -> bool:
+    """Stop a broker at the n-th await of its start. Return whether there are so many."""
+    broker, stops = Broker(config), list[asyncio.Task[None]]()
+    watched = InterruptedAt(broker._start(), number, lambda: stops.append(asyncio.create_task(broker.stop())))
+
+    async def start() -> None:
+        await watched
+
+    broker._start = start
+    with suppress(StartError):
+        await broker.start()
+    async with asyncio.timeout(20):
+        for each in stops:
+            await each
+        if not stops:
+            await broker.stop()
+    assert not broker.addresses
+    return bool(stops)
+
+
+@pytest.mark.parametrize("is_member", [False, True], ids=["lone", "member"])
+async def test_a_stop_ends_a_start_that_is_under_way(tmp_path: Path, is_member: bool) -> None:
+    config = replace(CONFIG, log_dirs=(str(tmp_path),))
+    before = asyncio.all_tasks()
+    with modelled_zookeeper():
+        config = lone_member(config) if is_member else config
+        number = 1
+        while await started_and_stopped_at(config, number):
+            number += 1
+        assert number > 1
+        # Nothing is held: another broker starts on the same directory, and serves.
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            assert (await raw.create_topic("t")).error_code == 0
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
