@@ -54,8 +54,8 @@ class Pending(NamedTuple):
     # Makes the encoded response of the future once it is done, or says what the request waits for then. Raises
     # CloseConnection.
     finish: Callable[[asyncio.Future[Any]], EncodedResponse | Pending] = methodcaller("result")
-    # Whether the client expects no response: it may close at once, and the request goes on.
-    is_unanswered: bool = False
+    # Whether the request is carried out also where the client closes before.
+    goes_on: bool = False
 
 
 class Bounds(NamedTuple):
@@ -305,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
     def _goes_on(self) -> bool:
         """Whether there is something to do for a client that is gone."""
         if self._waiting is not None:
-            return self._waiting.is_unanswered or self._waiting.future is self._muted
+            return self._waiting.goes_on or self._waiting.future is self._muted
         return self._queued and not self._stopping and not self.is_stranger
 
     def _end(self) -> None:
@@ -524,6 +524,8 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if response is not None:
             self._responses.add(response)
+            if self._transport is None:
+                self._stopping = True
         if self.muted_ms:
             self._rest()
         self.resume()

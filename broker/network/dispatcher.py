@@ -21,7 +21,7 @@ from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, 
 from ...protocol.schema import Message
 from ...protocol.shapes.answers import names_items, rejection, whole_rejection
 from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
-from ..security.acls import CLUSTER_NAME, ResourceType
+from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
@@ -78,6 +78,9 @@ class _Served(NamedTuple):
     free_bytes: int
     # And one of more than these is cut into portions.
     whole_bytes: int
+    # Whether brokers alone send it. Such a request is carried out whole, also where its connection breaks: the sender
+    # repeats it, and what half of it has changed already would be no change then.
+    goes_on: bool = False
 
 
 class Dispatcher:
@@ -114,7 +117,7 @@ class Dispatcher:
             raise _undecodable(data, error) from error
         served = self._served.get(which) or self._prepare(*which, data)
         # Each look into a named tuple costs half a percent of a small request.
-        decode, handle, encode, _, counts, max_values, free_bytes, whole_bytes = served
+        decode, handle, encode, _, counts, max_values, free_bytes, whole_bytes, _ = served
         number = counts.requests
         counts.requests = number + 1
         # Zero: this request is not timed.
@@ -133,7 +136,7 @@ class Dispatcher:
         if end != size or self._logs_requests:
             _log_request(context, data, end)
         if size > whole_bytes:
-            return self._handle_large(context, served, request)._replace(is_unanswered=_expects_none(request))
+            return self._handle_large(context, served, request)
         try:
             response = handle(context, request)
         except CloseConnection:
@@ -182,7 +185,8 @@ class Dispatcher:
         if isinstance(response, asyncio.Future):
             if began_ns:
                 response.add_done_callback(partial(served.counts.observe_since, began_ns))
-            return Pending(response, partial(self._finish, context, served), _expects_none(request))
+            goes_on = served.goes_on or _expects_none(request)
+            return Pending(response, partial(self._finish, context, served), goes_on)
         if response is not None:
             return self._respond_large(context, served, response)
         if began_ns:
@@ -224,13 +228,15 @@ class Dispatcher:
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = route.cut(context.api_version) if route.is_cut else None
-        return _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
+        waiting = _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
+        return waiting._replace(goes_on=served.goes_on)
 
     def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = served.route.cut(context.api_version)
-        return _later(context, served, lambda: self._large.handle_decoded(request, cut, handle, encode))
+        waiting = _later(context, served, lambda: self._large.handle_decoded(request, cut, handle, encode))
+        return waiting._replace(goes_on=_expects_none(request))
 
     def _respond_large(self, context: RequestContext, served: _Served, response: LargeResponse[Any]) -> Pending:
         """Make and encode a response of many values."""
@@ -261,7 +267,8 @@ class Dispatcher:
             decode = frame.request_decoder(message(route.key, "request"), version)
             encode = _encoder(route.key, version)
             free, whole = _free_bytes(route, version), route.large_bytes if route.is_cut else MAX_FRAME_BYTES
-            served = _Served(decode, handle, encode, route, counts, route.decoded_at_once, free, whole)
+            goes_on = route.access.on_cluster is Operation.CLUSTER_ACTION
+            served = _Served(decode, handle, encode, route, counts, route.decoded_at_once, free, whole, goes_on)
             self._served[key, version] = served
             return served
         if route.key is ApiKey.API_VERSIONS:

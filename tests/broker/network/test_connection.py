@@ -438,7 +438,7 @@ async def test_what_came_before_a_close_is_handled_up_to_the_first_request_with_
     end_slices_after(2)
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     answers: dict[bytes, EncodedResponse | Pending] = {
-        b"first": Pending(waiting, is_unanswered=True) if first_waits else None,
+        b"first": Pending(waiting, goes_on=True) if first_waits else None,
         b"answered": [frame_of(b"nobody reads it")],
     }
     server.answer = answers.get
