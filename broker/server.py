@@ -540,12 +540,10 @@ async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> N
             raise error
 
 
-async def _starts_before(stop: asyncio.Event, broker: Broker) -> bool:
+async def _starts_before(stop: asyncio.Future[None], broker: Broker) -> bool:
     """Start the broker; False where it is to stop before: in a cluster a start may wait for the controller."""
     starting = asyncio.ensure_future(broker.start())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
+    await asyncio.wait([starting, stop], return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         starting.result()
         return True
@@ -555,13 +553,10 @@ async def _starts_before(stop: asyncio.Event, broker: Broker) -> bool:
     return False
 
 
-async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
+async def _until_stopped(stop: asyncio.Future[None], broker: Broker) -> None:
     """Wait for a signal. Raises StartError where the broker has lost its place in the cluster."""
-    signalled = asyncio.ensure_future(stop.wait())
     member = broker.services.cluster
-    ends: list[asyncio.Future[Any]] = [signalled] if member is None else [signalled, member.expelled]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    signalled.cancel()
+    await asyncio.wait([stop] if member is None else [stop, member.expelled], return_when=asyncio.FIRST_COMPLETED)
     if member is not None and member.expelled.done():
         member.expelled.result()
 
@@ -578,10 +573,10 @@ async def serve(
     StartError as `start` does, and when another broker of the cluster has taken this one's number. `broker`: the one to
     run, with this config.
     """
-    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, lambda: None if stop.done() else stop.set_result(None))
     keep_freed_memory()
     broker, collector = broker or Broker(config), Collector()
     with collector.paused():
