@@ -173,7 +173,7 @@ def _check(group: Group, body: ConsumerGroup, event: Join) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not limits.may_upgrade and not limits.may_downgrade:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if len(body.members) >= limits.max_size and event.member_id not in body.members:
+    if len(body.members) >= limits.max_size and not body.has_place(event.member_id, event.instance_id):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     common = {name for name, _ in event.protocols}
     for member in body.members.values():

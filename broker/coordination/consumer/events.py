@@ -83,3 +83,5 @@ class RegexesResolved:
     found: dict[str, Resolved]
     # What was tried, and with what; None: more is to come.
     tried: dict[str, Match] | None = None
+    # Whether the group has other topics now: an expression that is new and matches nothing changes none.
+    changed: bool = False

@@ -76,7 +76,7 @@ def _body(group: Group, event: ConsumerHeartbeat, outcome: Outcome) -> ConsumerG
         if group.recorded:
             outcome.records.append(ClassicEnded(group.group_id))
     max_size = group.limits.consumer.max_size
-    if len(body.members) >= max_size and event.member_id not in body.members:
+    if len(body.members) >= max_size and not body.has_place(event.member_id, event.instance_id):
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {max_size} members.",

@@ -65,7 +65,7 @@ def resolved(group: Group, event: RegexesResolved, outcome: Outcome, now_ms: int
     body.matched.update((regex, each) for regex, each in event.tried.items() if body.regex_subscribers[regex])
     topics = {regex: each.topics for regex, each in (body.regexes | found).items() if body.regex_subscribers[regex]}
     names = set(body.topic_subscribers).union(*topics.values())
-    if event.found:
+    if event.changed:
         outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
 
 
@@ -92,6 +92,7 @@ class Matching:
         # What each expression matched, and the topics that it has been tried with.
         self._before = {each: (body.regexes.get(each), body.matched.get(each)) for each in regexes}
         self._found: dict[str, Resolved] = {}
+        self._changed = False
         # Expressions that are not valid and get no topics: a Kafka whose log this was may have taken them.
         self.refused: list[str] = []
 
@@ -103,6 +104,7 @@ class Matching:
             topics = kept | self._matched(regex, self._match.names - tried)
             if resolved is None or topics != resolved.topics:
                 self._found[regex] = Resolved(topics, self._now_ms)
+                self._changed |= bool(topics or resolved)
 
     def _matched(self, regex: str, names: frozenset[str]) -> frozenset[str]:
         try:
@@ -122,7 +124,7 @@ class Matching:
                 portion, size = {}, 0
             portion[regex] = found
             size += len(found.topics)
-        yield RegexesResolved(self._body, portion, dict.fromkeys(self._before, self._match))
+        yield RegexesResolved(self._body, portion, dict.fromkeys(self._before, self._match), self._changed)
 
 
 def unused_without(body: ConsumerGroup, member_ids: set[str]) -> list[str]:

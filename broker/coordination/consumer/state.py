@@ -111,6 +111,10 @@ class ConsumerGroup(ModernGroup[Member]):
                 return GroupState.RECONCILING
         return GroupState.STABLE
 
+    def has_place(self, member_id: str, instance_id: str | None) -> bool:
+        """Return whether a full group has a place for this one: its own, or that of the static member it replaces."""
+        return member_id in self.members or instance_id in self.static
+
     def topics_of(self, said: kafka.ConsumerGroupMemberMetadataValue) -> set[str]:
         """Return the topics that a member subscribes now."""
         return topics_of(said, self.regexes)

@@ -197,3 +197,10 @@ async def test_a_large_target_is_computed_once_the_log_has_what_it_is_about(monk
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert len(group.body.members["m"].target) == 2
+
+
+async def test_a_new_expression_that_matches_nothing_leaves_the_groups_epoch(group: Group) -> None:
+    group.epoch, group.pattern, epoch = 0, "x.*", group.body.epoch
+    group.beat()
+    # The topics of the old expression are gone, and the new one has none: as Kafka 4.4.0, one step and not two.
+    assert group.topics == {"x.*": []} and group.body.epoch == epoch + 1

@@ -85,3 +85,15 @@ async def test_a_classic_member_with_an_id_that_is_no_static_member_is_unknown(w
     answer = world.join("m1", group_instance_id="i1", metadata=metadata)
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     check_whole(world, "m1")
+
+
+async def test_a_full_group_takes_a_static_member_that_comes_back(world: World) -> None:
+    world.config.group_consumer_max_size = 2
+    beat(world, "m1", 0, "i1")
+    beat(world, "m2")
+    # As Kafka 4.4.0: its place counts, whether it is free or not.
+    assert world.beat("m3", 0, instance_id="i1").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    beat(world, "m1", -2, "i1")
+    assert world.beat("m3", 0, instance_id="i2").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    beat(world, "m3", 0, "i1")
+    assert body_of(world).static == {"i1": "m3"}
