@@ -117,6 +117,10 @@ def test_an_older_epoch_is_fenced_even_for_a_duplicate() -> None:
     with pytest.raises(InvalidProducerEpoch) as caught:
         states.check(old)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    # An unknown producer has the epoch -1, so that -2 is older, as in Kafka.
+    assert ProducerStates().check(header(0, epoch=-1)) is None
+    with pytest.raises(InvalidProducerEpoch):
+        ProducerStates().check(header(0, epoch=-2))
 
 
 def test_an_epoch_known_by_a_marker_alone_starts_at_zero() -> None:
