@@ -2,7 +2,7 @@
 
 Nothing changes before its records are committed, so an append that fails needs nothing undone.
 
-What is checked, in Kafka's order and words: the partition's number, that the state is initialized, the epochs, and that
+What is checked, in Kafka's order and words: the numbers of the request, that the state is initialized, the epochs, and that
 the topic has the partition.
 """
 
@@ -37,8 +37,6 @@ MAX_BATCHES = 10_000
 # A step of more batches is made in a thread: they take some four microseconds each.
 _MANY_BATCHES = 1_000
 
-_NEGATIVE = "The partition id cannot be a negative number."
-
 
 def step(kept: KeptState, event: Event, now_ms: int) -> Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records."""
@@ -69,7 +67,7 @@ def is_long(kept: KeptState, event: Event) -> bool:
 
 def _initialize(kept: KeptState, event: Initialize, outcome: Outcome, now_ms: int) -> None:
     """Begin the state anew. The leader epoch begins anew too, because the state epoch fences the leaders of before."""
-    _check_number(kept)
+    _check_numbers(kept, event.state_epoch)
     if kept.current is not None and event.state_epoch < kept.current.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
     _check_exists(kept)
@@ -98,7 +96,7 @@ def _is_chosen(current: ShareState | None, event: Initialize) -> bool:
 
 def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
     """Return the state. A newer leader epoch is written first, so that it fences whatever happens."""
-    current = _initialized(kept, "Read")
+    current = _initialized(kept, "Read", event.leader_epoch)
     _check_leader(current, event.leader_epoch)
     _check_exists(kept)
     if event.leader_epoch > current.leader_epoch:
@@ -113,7 +111,7 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
     Only `_initialize` sets the start offset back. A write with an earlier one, or with a smaller count, is an old
     request, which its sender has sent again since: what was done stays so.
     """
-    current = _initialized(kept, "Write")
+    current = _initialized(kept, "Write", event.leader_epoch, event.state_epoch)
     _check_leader(current, event.leader_epoch)
     if event.state_epoch < current.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
@@ -130,14 +128,14 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
 
 
 def _summarize(kept: KeptState, event: Summarize, outcome: Outcome, now_ms: int) -> None:
-    _check_number(kept)
+    _check_numbers(kept)
     _check_exists(kept)
     nothing = ShareState(0, 0, UNINITIALIZED_OFFSET, UNKNOWN_COUNT)
     outcome.reply(event.token, nothing if kept.current is None else kept.current._replace(batches=()))
 
 
 def _delete(kept: KeptState, event: Delete, outcome: Outcome, now_ms: int) -> None:
-    _check_number(kept)
+    _check_numbers(kept)
     _check_exists(kept)
     _forget(kept, event, outcome, now_ms)
     outcome.reply(event.token, None)
@@ -165,9 +163,11 @@ def _nothing(kept: KeptState, event: Event, outcome: Outcome, now_ms: int) -> No
 # -- Checks
 
 
-def _check_number(kept: KeptState) -> None:
+def _check_numbers(kept: KeptState, *epochs: int) -> None:
     if kept.key.partition < 0:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, _NEGATIVE)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+    if min(epochs, default=0) < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "An epoch cannot be a negative number.")
 
 
 def _check_exists(kept: KeptState) -> None:
@@ -176,8 +176,8 @@ def _check_exists(kept: KeptState) -> None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _initialized(kept: KeptState, verb: str) -> ShareState:
-    _check_number(kept)
+def _initialized(kept: KeptState, verb: str, *epochs: int) -> ShareState:
+    _check_numbers(kept, *epochs)
     if kept.current is None:
         why = f"{verb} operation on uninitialized share partition not allowed."
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
