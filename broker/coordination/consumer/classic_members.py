@@ -169,12 +169,12 @@ def _check(group: Group, body: ConsumerGroup, event: Join) -> None:
     if not body.members:
         # An empty group becomes a classic one before a join, and that could not be written.
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if event.protocol_type != CONSUMER or not event.protocols:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not limits.may_upgrade and not limits.may_downgrade:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if len(body.members) >= limits.max_size and not body.has_place(event.member_id, event.instance_id):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    if event.protocol_type != CONSUMER:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     common = {name for name, _ in event.protocols}
     for member in body.members.values():
         if migration.is_classic(member) and member.member_id != event.member_id:

@@ -200,6 +200,8 @@ def downgrade(group: Group, body: ConsumerGroup, epoch: int, left: list[Member],
         GroupRecord(group.group_id, GroupMetadataValue(CONSUMER, epoch, protocol, None, now_ms, members))
     )
     outcome.timers.extend(SetTimer(SessionExpired(each.member_id), each.session_timeout) for each in members)
+    # The first event of the classic group begins its rebalance, and this one comes at once.
+    outcome.timers.append(SetTimer(SyncTimeout(), 0))
     outcome.notes.append(f"group {group.group_id} is a classic group again: all its members use the classic protocol")
 
 

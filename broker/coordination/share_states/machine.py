@@ -2,7 +2,7 @@
 
 Nothing changes before its records are committed, so an append that fails needs nothing undone.
 
-What is checked, in Kafka's order and words: the numbers of the request, that the state is initialized, the epochs, and that
+What is checked, in Kafka's order and words: the request's numbers, that the state is initialized, the epochs, and that
 the topic has the partition.
 """
 

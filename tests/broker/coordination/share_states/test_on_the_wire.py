@@ -108,8 +108,9 @@ async def test_a_state_is_initialized_read_written_and_deleted_as_in_kafka(broke
     assert (await states.read(0, 4)).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (await states.write(0, (2, 4), 0, -1)).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (await states.write(0, (1, 5), 0, -1)).error_code == ErrorCode.FENCED_STATE_EPOCH
-    for below in (states.initialize(0, -1, 5), states.read(0, -1), *(states.write(0, e, 0, -1) for e in [(-1, 5), (2, -1)])):
-        assert (await below).error_code == ErrorCode.INVALID_REQUEST
+    below = [states.write(0, epochs, 0, -1) for epochs in [(-1, 5), (2, -1)]]
+    for asked in (states.initialize(0, -1, 5), states.read(0, -1), *below):
+        assert (await asked).error_code == ErrorCode.INVALID_REQUEST
     assert (await states.write(0, (2, 5), 0, 0, [(0, 4, 0, 1), (5, 9, 2, 1)])).error_code == 0
     # A newer leader that has not read is let in, and its epoch is not kept. Without a start offset the count stays.
     assert (await states.write(0, (2, 6), -1, 5, [(2, 6, 4, 1)])).error_code == 0
