@@ -33,6 +33,8 @@ PRIVATE_MODE = 0o600
 WAITED_S = 0.001
 # A lock file is no longer.
 _LOCK_BYTES = 128
+# The third line of a lock file until a broker has noted an identity.
+_NOT_NOTED = "?"
 
 # The page cache holds a file in folios of up to this size. A read fails for all of the folio that a bad sector is in.
 FOLIO_BYTES = 2 * 1024 * 1024
@@ -208,6 +210,12 @@ class Disk:
         """Return when a file was last written to, in ms since 1970."""
         with disk_errors("stat", path):
             return path.stat().st_mtime_ns // 1_000_000
+
+    def identity(self, path: Path) -> str:
+        """Return what a copy of a file never has in common with it: the inode, and when that was changed."""
+        with disk_errors("stat", path):
+            status = path.stat()
+        return f"{status.st_ino}.{status.st_ctime_ns}"
 
     def space(self, path: Path) -> tuple[int, int]:
         """Return (size, usable space) in bytes of the volume that `path` lies on."""
@@ -393,12 +401,14 @@ class DirectoryLock:
     """`.lock` in a data directory, held by flock until release().
 
     Its first line tells the pid, for the LockedError of a second process. Its second line names the boot of the machine
-    in which a broker has noted that nothing is lost: what it writes since is in the page cache, if not on disk.
+    in which a broker has noted that nothing is lost: what it writes since is in the page cache, if not on disk. Its
+    third line tells the identity of the directory that this was noted in, which a copy of the directory does not have.
     """
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.path = directory / ".lock"
         self._disk = disk
+        is_new = not disk.exists(self.path)
         file = disk.open(self.path, create=True)
         try:
             fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -408,24 +418,28 @@ class DirectoryLock:
             raise DiskError("lock", self.path, error) from error
         self._file: File | None = file
         try:
-            boot = _lines(disk, file)[1]
+            _, self._boot, identity = _lines(disk, file)
             # Where boots have no names, each start may be the first of its boot.
-            self.is_of_this_boot = boot == disk.boot_id() != ""
-            self._write(boot)
+            self.is_of_this_boot = self._boot == disk.boot_id() != ""
+            # "": a version that did not note it was the last, or a power cut took it.
+            self.identity = _NOT_NOTED if is_new else identity
+            self._write()
         except BaseException:
             self.release()
             raise
 
-    def note_boot(self) -> None:
-        """Note that nothing is lost, as long as the machine runs on. Raises DiskError."""
-        if not self.is_of_this_boot:
-            self._write(self._disk.boot_id())
-            self.is_of_this_boot = True
+    def note_boot(self, identity: str) -> None:
+        """Note that nothing is lost in the directory of this identity, as long as the machine runs on.
 
-    def _write(self, boot: str) -> None:
+        Raises DiskError.
+        """
+        self._boot, self.identity, self.is_of_this_boot = self._disk.boot_id(), identity, True
+        self._write()
+
+    def _write(self) -> None:
         assert self._file is not None
         self._disk.truncate(self._file, 0)
-        self._disk.write(self._file, f"pid {self._disk.pid()}\n{boot}\n".encode(), 0)
+        self._disk.write(self._file, f"pid {self._disk.pid()}\n{self._boot}\n{self.identity}\n".encode(), 0)
 
     def fsync_all(self) -> bool:
         """Force the whole file system to disk, as Disk.fsync_all does: its file is open while the lock is held."""
@@ -438,7 +452,7 @@ class DirectoryLock:
             self._file = None
 
 
-def _lines(disk: Disk, file: File) -> tuple[str, str]:
-    """Return the two lines of a lock file, "" for each that is not there."""
-    lines = disk.read(file, _LOCK_BYTES, 0).decode("ascii", "replace").splitlines()
-    return (*lines, "", "")[0], (*lines, "", "")[1]
+def _lines(disk: Disk, file: File) -> tuple[str, str, str]:
+    """Return the three lines of a lock file, "" for each that is not there."""
+    first, second, third, *_ = [*disk.read(file, _LOCK_BYTES, 0).decode("ascii", "replace").splitlines(), "", "", ""]
+    return first, second, third

@@ -6,8 +6,9 @@ lost their power). Registered like this, it could be elected, and the others wou
 
 A replica may lack records though no file shows it: its whole directory is gone, or is an older copy, or a power cut has
 taken what no fsync had covered (the machine has booted since a stop that was not clean). The broker does the same for
-each partition that ZooKeeper assigns to it and that it does not hold, that is empty, or that such a power cut may have
-struck. A new topic's partition is one of these; that costs nothing but a place in the ISR until it has fetched.
+each partition that ZooKeeper assigns to it and that it does not hold, that is empty, that is in a copy of its data
+directory, or that such a power cut may have struck. A new topic's partition is one of these; that costs nothing but a
+place in the ISR until it has fetched.
 
 The broker writes the state itself, and tells the controller by `/isr_change_notification`, as brokers did before
 AlterPartition. The last member of an ISR stays in it: nobody is known to have more.

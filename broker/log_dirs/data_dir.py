@@ -45,6 +45,8 @@ class DataDir:
         self.clean = stop is not None
         # Whether a power cut may have taken what no fsync has covered. In a cluster others may have the records.
         self.may_have_lost = stop is None and not lock.is_of_this_boot
+        # Whether it is a copy, of whatever time, of the directory that a broker had here. Others may have more.
+        self.is_copy = False
         # By the names of the logs' directories. A log that is opened takes its entry.
         self.known_logs = dict(stop.logs) if stop is not None else {}
         # Whether an operator put it in the place of a lost one (missing_disk.py).
@@ -77,6 +79,7 @@ class DataDir:
         except (OSError, StorageError) as error:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
+            is_copy = _is_copy(path, lock, disk)
             meta = _meta(path, node_id, cluster_id, disk, is_clustered=is_clustered)
             stop = _take_clean_stop(path, disk)
         except (OSError, StorageError) as error:
@@ -85,7 +88,9 @@ class DataDir:
         except StartError:
             lock.release()
             raise
-        return cls(path, lock, meta, stop, disk)
+        opened = cls(path, lock, meta, stop, disk)
+        opened.is_copy = is_copy
+        return opened
 
     def take_new_id(self) -> None:
         """Give the directory an id of its own: its meta.properties was copied, or has none."""
@@ -107,8 +112,8 @@ class DataDir:
 
         Raises DiskError.
         """
-        self._lock.note_boot()
-        self.may_have_lost = False
+        self._lock.note_boot(self._disk.identity(self.path / checkpoints.META_PROPERTIES))
+        self.may_have_lost = self.is_copy = False
 
     def fsync_all(self) -> bool:
         """Force every file here to disk in one call. Return False where each needs its own (Disk.fsync_all)."""
@@ -117,6 +122,12 @@ class DataDir:
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()
+
+
+def _is_copy(path: Path, lock: DirectoryLock, disk: Disk) -> bool:
+    """Return whether a directory was restored, or copied by hand: its meta.properties is no longer the same file."""
+    meta = path / checkpoints.META_PROPERTIES
+    return disk.exists(meta) and lock.identity not in ("", disk.identity(meta))
 
 
 def _check_name(path: Path) -> None:

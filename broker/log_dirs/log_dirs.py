@@ -68,6 +68,11 @@ class LogDir:
         """Whether a power cut may have taken what no fsync has covered."""
         return self.data is not None and self.data.may_have_lost
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a copy, of whatever time, of the directory that a broker had here."""
+        return self.data is not None and self.data.is_copy
+
     def recovery_point(self, partition: tuple[str, int]) -> int:
         """Return up to where a partition was forced to disk for certain; -1 where nobody knows.
 

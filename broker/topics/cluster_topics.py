@@ -90,7 +90,8 @@ class ClusterTopics(Topics):
     def may_lack_records(self, name: str, index: int, topic_id: bytes | None) -> bool:
         """Return whether this broker may not have what others have of a partition that is assigned to it.
 
-        It does not hold it, as after the loss of its directory, or holds no record, or was struck by a power cut.
+        It does not hold it, as after the loss of its directory, or holds no record, or has a copy of the directory that
+        it had, or was struck by a power cut.
         """
         topic = self.get(name)
         if topic is None or not self.is_noted(name, index, topic_id):
@@ -98,9 +99,9 @@ class ClusterTopics(Topics):
         partition = topic.partitions[index]
         if not partition.is_online:
             return False
-        log = partition.log
-        is_struck = self._dirs.of(log).may_have_lost and not self.requires_fsync((name, index))
-        return is_struck or log.log_start_offset == log.log_end_offset
+        log, home = partition.log, self._dirs.of(partition.log)
+        is_struck = home.may_have_lost and not self.requires_fsync((name, index))
+        return is_struck or home.is_copy or log.log_start_offset == log.log_end_offset
 
     def note_boot(self) -> None:
         """Note that what may be lacking here is left to others, and that this boot of the machine loses nothing."""

@@ -105,6 +105,22 @@ def lose_last_records(directory: Path) -> None:
     (directory / ".lock").write_text("pid 1\nan earlier boot\n")
 
 
+def lose_an_hour(directory: Path) -> None:
+    """As a copy that was made by `cp` after a clean stop, before the last records came."""
+    shutil.rmtree(directory)
+    shutil.copytree(copy_of(directory), directory)
+
+
+def restore_an_hour(directory: Path) -> None:
+    """As a backup of that time, which has no lock file."""
+    lose_an_hour(directory)
+    (directory / ".lock").unlink()
+
+
+def copy_of(directory: Path) -> Path:
+    return directory.with_name("an hour ago")
+
+
 def lose_one_record(directory: Path) -> None:
     """As a bad sector in the middle, which the next start but a clean one meets."""
     (directory / CLEAN_SHUTDOWN).unlink()
@@ -115,6 +131,16 @@ def lose_one_record(directory: Path) -> None:
 
 
 LOSSES = (lose_one_record, lose_log, lose_all, lose_journal_and_log, lose_topic, lose_records, lose_last_records)
+LOSSES += (lose_an_hour, restore_an_hour)
+
+
+async def write_records(cluster: Members, brokers: tuple[Broker, Broker], count: int) -> None:
+    """Write more records to the leader, one of two brokers, and wait until both have them."""
+    end = max(partition(each).log.log_end_offset for each in brokers) + count
+    raw = await cluster.raw(next(each for each in brokers if leads(each)))
+    for number in range(count):
+        assert (await raw.produce("t", batch_of(b"%d" % number), acks=-1)).error_code == 0
+    await until(lambda: all(partition(each).log.log_end_offset == end for each in brokers))
 
 
 @pytest.mark.parametrize("fails_first", [False, True])
@@ -128,10 +154,15 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(
     assert (await raw.create_topic("t", 1, 2)).error_code == 0
     witness = await cluster.start(3)
     await until(lambda: any(leads(each) for each in (first, second)))
-    raw = await cluster.raw(first if leads(first) else second)
-    for number in range(RECORDS):
-        assert (await raw.produce("t", batch_of(b"%d" % number), acks=-1)).error_code == 0
-    await until(lambda: all(partition(each).log.log_end_offset == RECORDS for each in (first, second)))
+    if lose in (lose_an_hour, restore_an_hour):
+        await write_records(cluster, (first, second), 1)
+        await first.stop()
+        shutil.copytree(first.config.data_dir, copy_of(Path(first.config.data_dir)))
+        first = await cluster.start(1)
+        await until(lambda: any(leads(each) for each in (first, second)))
+        await write_records(cluster, (first, second), RECORDS - 1)
+    else:
+        await write_records(cluster, (first, second), RECORDS)
     await first.stop()
     await second.stop()
     replicas = witness.services.replicas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,28 @@ def test_power_may_have_been_cut_until_a_start_of_this_boot_has_dealt_with_it(
             data_dir.note_boot()
         data_dir.close()
     assert found == may_have_lost
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_a_copy_is_told_from_the_original_until_it_was_noted(path: Path, is_clean: bool, has_lock: bool) -> None:
+    def opened(note: bool = False) -> bool:
+        data_dir = DataDir.open(path, 1)
+        was_copy = data_dir.is_copy
+        if note:
+            data_dir.note_boot()
+        if is_clean:
+            data_dir.mark_clean({}, None)
+        data_dir.close()
+        return was_copy
+
+    assert [opened(note=True), opened(), opened()] == [False] * 3
+    shutil.copytree(path, path.with_name("copy"))
+    shutil.rmtree(path)
+    path.with_name("copy").rename(path)
+    if not has_lock:
+        (path / ".lock").unlink()
+    assert [opened(), opened(note=True), opened()] == [True, True, False]
 
 
 def test_the_directory_of_another_node_is_rejected_and_left_unchanged(path: Path) -> None:
