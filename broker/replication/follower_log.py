@@ -85,8 +85,8 @@ class FollowerLog:
                 partition.append_replicated(view, header, marker)
             if turns.is_over:
                 await turns.next()
-                if not is_current():
-                    return
+            if not is_current():
+                return
 
     async def flush(self, partition: Partition) -> None:
         """Wait for the fsync that flush.messages requires before the leader may count this replica."""

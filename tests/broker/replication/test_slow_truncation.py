@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.broker.topics import validation
 from odradek.storage import checkpoints
+from odradek.storage.log import Log
 from odradek.storage.log_view import LogView
 from odradek.tests.broker.replication.test_leader_changes import agree, produce
 from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of
@@ -79,6 +81,32 @@ async def test_a_follower_that_leads_by_then_is_not_cut(cluster: HandCluster, mo
     await cluster.leader_and_isr(2, [("t", 0)])
     await agree(cluster, 1, 2)
     assert b"new" not in bytes_of(cluster, 2)
+
+
+async def test_a_follower_that_leads_by_then_takes_nothing_behind_a_batch_that_a_thread_wrote(
+    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log would get a gap, and records that the leader of before has at other offsets than this one."""
+    began, go_on, stage = threading.Event(), threading.Event(), Log.stage
+
+    def slow(log: Log, *given: Any) -> Any:
+        began.set()
+        assert go_on.wait(30)
+        return stage(log, *given)
+
+    await cluster.assign("t", leader=1, to=(1,))
+    await cluster.assign("followed-too", leader=1)
+    for value in (b"large" * 500, b"behind"):
+        assert (await produce(cluster, 1, value, acks=1)).error_code == 0
+    monkeypatch.setattr(validation, "VERY_LARGE_BYTES", 2000)
+    monkeypatch.setattr(Log, "stage", slow)
+    await cluster.leader_and_isr(2, [("t", 0)])
+    await until(began.is_set)
+    await cluster.assign("t", leader=2, isr=(2,), to=(2,))
+    go_on.set()
+    await asyncio.sleep(0.05)
+    assert cluster.partition(2).log.log_end_offset == 0
+    assert (await produce(cluster, 2, b"own", acks=1)).base_offset == 0
 
 
 def point_on_disk(cluster: HandCluster, node: int) -> int:
