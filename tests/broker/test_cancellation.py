@@ -85,3 +85,18 @@ async def test_a_request_of_the_controller_is_carried_out_whole_although_its_con
         assert not all(moved())
         await cluster.update_metadata(to=[2])
         assert all(moved())
+
+
+async def test_a_request_whose_client_has_gone_costs_no_term_of_a_controller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with modelled_zookeeper():
+        async with Broker(lone_member(replace(CONFIG, log_dirs=(str(tmp_path),)))) as broker:
+            controller = broker.services.cluster.controller
+            controller._term, controller._is_standing = None, True
+            asking = asyncio.create_task(controller.ask(lambda machine: iter(())))
+            await asyncio.sleep(0)
+            asking.cancel()
+            await until(asking.done)
+            await until(controller._events.empty)
+    assert "gives up" not in caplog.text

@@ -245,10 +245,9 @@ class Controller:
 
     async def _answer(self, asked: _Asked) -> None:
         term = self._term
-        if term is None:
-            asked.outcome.set_exception(_not_controller())
-            return
         try:
+            if term is None:
+                raise _not_controller()
             outcome = await self._run(term, asked.event(term.machine))
         except KafkaError as error:
             if not asked.outcome.done():
