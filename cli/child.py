@@ -32,6 +32,7 @@ NAMES = {"registry": "schema registry", "console": "console"}
 STOPS_WITHIN_S = 25.0
 # How often a process that may not outlive its parent looks for it.
 _LOOK_AGAIN_S = 0.1
+_LOGIN_FILE = "registry.login"
 _LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
 
 
@@ -104,9 +105,24 @@ def secure_options(folder: Path) -> tuple[list[str], dict[str, str]]:
     found = _LOGIN.search(configs.get("sasl.jaas.config", ""))
     if found is None:
         raise CliError(f"{folder / 'client.properties'} has no user and password for what runs beside the broker")
-    login = folder / "registry.login"
+    login = folder / _LOGIN_FILE
     write_private(login, f"{found[1]}:{found[2]}\n")
     return ["--tls-cert", str(folder / "broker.pem"), "--login-file", str(login)], configs
+
+
+def registry_options(listen: str, folder: Path | None) -> list[str]:
+    """Return the options of a console beside a registry that listens there; with `folder` its broker is secure.
+
+    None where a free port is taken: it is not known yet.
+    """
+    host, _, port = listen.rpartition(":")
+    address = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"
+    if port == "0":
+        return []
+    if folder is None:
+        return ["--registry", f"http://{address}"]
+    login, ca = str(folder / _LOGIN_FILE), str(folder / "ca.pem")
+    return ["--registry", f"https://{address}", "--registry-login-file", login, "--registry-ca", ca]
 
 
 def read_configs() -> dict[str, str]:

@@ -223,7 +223,7 @@ def command(
         raise click.UsageError("--allow-host is for --registry and --console: the broker serves every host")
     options = ("--log-format", log_format, "--log-level", log_level, *(f"--allow-host={each}" for each in allow_host))
     wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
-    children = [_child(each, wanted[each], config, texts, options, secure=secure) for each in wanted]
+    children = [_child(each, wanted, config, texts, options, secure=secure) for each in wanted]
     _run(config, children, broker, _port_noted(texts) if secure else None)
 
 
@@ -250,22 +250,30 @@ def _ephemeral(texts: Mapping[str, str], *, strict: bool) -> Broker:
 
 
 def _child(
-    command: str, listen: str, config: BrokerConfig, texts: Mapping[str, str], options: Sequence[str], *, secure: bool
+    command: str,
+    wanted: Mapping[str, str],
+    config: BrokerConfig,
+    texts: Mapping[str, str],
+    options: Sequence[str],
+    *,
+    secure: bool,
 ) -> Child:
-    from .child import Child, secure_options
+    from .child import Child, registry_options, secure_options
+    from .secure_start import folder_of
 
-    where = listen if ":" in listen else f"127.0.0.1:{listen}"
-    check_listen(where)
+    places = {name: listen if ":" in listen else f"127.0.0.1:{listen}" for name, listen in wanted.items()}
+    check_listen(where := places[command])
     if not secure and not config.listeners[0].startswith("PLAINTEXT://"):
         raise click.UsageError(
             f"--{command} needs --secure, or a first listener that is PLAINTEXT: otherwise start `odradek {command}`, "
             "and say by -X how it logs in"
         )
-    if not secure:
+    folder = folder_of(texts) if secure else None
+    if command == "console" and "registry" in places:
+        options = [*options, *registry_options(places["registry"], folder)]
+    if folder is None:
         return Child(command, where, options)
-    from .secure_start import folder_of
-
-    more, configs = secure_options(folder_of(texts))
+    more, configs = secure_options(folder)
     return Child(command, where, [*options, *more], configs)
 
 

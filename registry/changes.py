@@ -14,7 +14,7 @@ from typing import Any
 
 from . import errors, records
 from .errors import InvalidSchema, RegistryError
-from .formats.formats import LEVELS, NONE, PROTOBUF, Source, incompatibilities, is_unicode
+from .formats.formats import LEVELS, NONE, PROTOBUF, TYPES, Source, incompatibilities, is_unicode
 from .records import Content, Record, Reference, Version
 from .subjects import IMPORT, LATEST, MODES, READONLY, READONLY_OVERRIDE, Subjects
 
@@ -304,8 +304,8 @@ def schema_of(body: Mapping[str, Any], *, normalize: bool) -> Schema:
     text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
     if not isinstance(text, str) or not text.strip():
         raise InvalidSchema("the schema is empty")
-    if not isinstance(kind, str):
-        raise InvalidSchema("schemaType is no text")
+    if not isinstance(kind, str) or kind.upper() not in TYPES:
+        raise InvalidSchema(f"unknown schema type {kind!r:.100}; known ones are {', '.join(TYPES)}")
     references = references_of(body.get("references"))
     schema_id, version = body.get("id"), body.get("version")
     absent = (None, -1, 0)

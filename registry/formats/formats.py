@@ -35,10 +35,10 @@ class Source:
     def canonical(self, *, normalize: bool = False) -> str:
         """Return the text that the registry stores. Raises InvalidSchema."""
         parsed = _parsed(self, is_new=True)
-        # A .proto file keeps its comments.
-        text: str = (
-            self.text.strip() if self.type == PROTOBUF else _module(self.type).canonical(parsed, normalize=normalize)
-        )
+        if self.type == PROTOBUF:
+            text = self.text.strip()  # a .proto file keeps its comments
+        else:
+            text = (avro if self.type == AVRO else json_schema).canonical(parsed, normalize=normalize)
         if not is_unicode(text):
             raise InvalidSchema("half of a surrogate pair is no character")
         return text
@@ -61,13 +61,6 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _module(kind: str) -> Any:
-    found = {AVRO: avro, JSON: json_schema}.get(kind)
-    if found is None:
-        raise InvalidSchema(f"unknown schema type {kind}; known ones are {', '.join(TYPES)}")
-    return found
 
 
 def _parsed(source: Source, *, is_new: bool = False) -> Any:

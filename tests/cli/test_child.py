@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from odradek.cli.child import registry_options
 from odradek.client.errors import SchemaRegistryRefused
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.tests.support.documents.command import completed
@@ -150,6 +151,13 @@ def test_over_a_secure_broker_it_has_tls_and_the_first_user(tmp_path: Path) -> N
             SchemaRegistry(registry.url, ca_file=str(secrets / "ca.pem")).subjects()
         command = Path(f"/proc/{registry.pid}/cmdline").read_text()
         assert login.partition(":")[2] not in command
+
+
+def test_a_console_knows_the_registry_that_runs_beside_it(tmp_path: Path) -> None:
+    files = ["--registry-login-file", str(tmp_path / "registry.login"), "--registry-ca", str(tmp_path / "ca.pem")]
+    assert registry_options("127.0.0.1:8081", None) == ["--registry", "http://127.0.0.1:8081"]
+    assert registry_options("0.0.0.0:8081", tmp_path) == ["--registry", "https://127.0.0.1:8081", *files]
+    assert registry_options("127.0.0.1:0", None) == []
 
 
 def test_a_listener_that_asks_for_a_login_is_refused(tmp_path: Path) -> None:
