@@ -25,13 +25,17 @@ _ANY = "|".join(FIXTURES)
 _PARAMETERS = re.compile(r"\bdef\s+\w+\s*\(([^)]*)\)")
 _NAME = re.compile(rf"\b({_ANY})\b")
 _AS_TEXT = re.compile(rf"(?:usefixtures|getfixturevalue)\([^)]*[\"']({_ANY})[\"']")
+# A module of tests that asks for the plugin itself: pytest brings it once it is imported.
+_ASKS = re.compile(r"\bpytest_plugins\s*=[^\])]*[\"']odradek[\"']")
 _OWN = re.compile(rf"\bdef\s+({_ANY})\s*\(")
 # The managers of plugins to which this one was brought.
 _brought: WeakSet[pytest.PytestPluginManager] = WeakSet()
 
 
 def fixtures_used(source: str) -> set[str]:
-    """Return which fixtures of the plugin a module takes and does not have itself."""
+    """Return which fixtures of the plugin a module takes, does not have itself, and does not ask for."""
+    if _ASKS.search(source):
+        return set()
     by_parameter = {name for each in _PARAMETERS.findall(source) for name in _NAME.findall(each)}
     return (by_parameter | set(_AS_TEXT.findall(source))) - set(_OWN.findall(source))
 
