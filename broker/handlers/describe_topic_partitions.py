@@ -40,7 +40,7 @@ def handle(
     start = request.cursor
     if start is not None:
         if start.partition_index < 0 or (requested and start.topic_name not in requested):
-            return _reject_all(requested)
+            return _reject_all([each.name for each in request.topics])
         names = [name for name in names if name >= start.topic_name]
     response = DescribeTopicPartitionsResponse()
     limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)

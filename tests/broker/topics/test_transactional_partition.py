@@ -148,7 +148,9 @@ async def test_a_plain_batch_in_an_open_transaction_is_refused(producer: Transac
 
 
 async def test_the_first_batch_of_a_producer_that_is_not_known_has_sequence_0(producer: Transactional) -> None:
-    assert (await producer.send("t", b"a", base_sequence=5)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence, code in ((5, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (-1, ErrorCode.INVALID_RECORD)):
+        answer = await producer.send("t", b"a", base_sequence=sequence)
+        assert (answer.error_code, answer.log_start_offset) == (code, 0)
     assert (await producer.send("t", b"a")).error_code == 0
 
 
