@@ -109,7 +109,7 @@ FIXED = {
     "cold look-ups of one request at a time": disk_reads.READS_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
-    "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
+    "partitions of a topic, and new ones of one CreateTopics or CreatePartitions": topic_names.MAX_PARTITIONS_PER_TOPIC,
     "bytes of a text in a request": decoding.MAX_TEXT_BYTES,
     "pattern of a ListTransactions (characters)": description.MAX_PATTERN,
     "connections of HTTP clients": endpoint.MAX_CONNECTIONS,

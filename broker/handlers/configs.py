@@ -36,6 +36,7 @@ from ..turns import LargeResponse, fill
 if TYPE_CHECKING:
     from ..cluster.member import Member
 
+_TYPES = frozenset(ResourceType)
 RequestedT = TypeVar("RequestedT", bound=RequestedResource)
 ResponseT = TypeVar("ResponseT")
 # Of each resource its error code and message.
@@ -161,10 +162,14 @@ def describe_configs(
     """DescribeConfigs, API key 32: the configs, each with the source of its value.
 
     A broker is named by its number; the empty name stands for the configs that were changed for every broker. Client
-    metrics have no configs here, so their results are empty. An error of one resource does not affect the others. A
-    resource that a request names twice has one result: a result is a thousand times larger than its request.
+    metrics have no configs here, so their results are empty. An error of one resource does not affect the others, but a
+    type that does not exist is as in Kafka an error of all. A resource that a request names twice has one result: a
+    result is a thousand times larger than its request.
     """
     response = DescribeConfigsResponse()
+    unknown = next((each.resource_type for each in request.resources if each.resource_type not in _TYPES), None)
+    if unknown is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no resource type {unknown}")
 
     def add(resource: DescribeConfigsResource) -> None:
         result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
@@ -201,7 +206,7 @@ def _entries(services: Services, resource: DescribeConfigsResource) -> list[Conf
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")
         overrides = services.reconfiguration.groups.get(name, {})
         return describe_group(services.config, overrides, names) if kind == ResourceType.GROUP else []
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not served")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "loggers have no configs here")
 
 
 def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -18,7 +18,7 @@ from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
 from ..services import Services
 from ..topics.topic import Topic
-from ..topics.topic_names import check_partition_count
+from ..topics.topic_names import check_asked_partitions, check_partition_count
 from ..turns import keeper
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
@@ -34,12 +34,14 @@ async def handle(
     """
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
+    asked = sum(max(each.count - _present(services, each.name), 0) for each in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for requested in request.topics:
         result = results[requested.name] = CreatePartitionsTopicResult(requested.name)
         try:
             if times[requested.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            check_asked_partitions(asked)
             await _grow(services, requested, request, mutations)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
@@ -47,6 +49,11 @@ async def handle(
     response = CreatePartitionsResponse(results=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response
+
+
+def _present(services: Services, name: str) -> int:
+    topic = services.topics.get(name)
+    return 0 if topic is None else len(topic.partitions)
 
 
 async def _grow(

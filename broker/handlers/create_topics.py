@@ -23,7 +23,7 @@ from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
 from ..services import Services
 from ..topics.internal_topics import cleanup_policy
-from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, new_topic_id
+from ..topics.topic_names import INTERNAL_TOPICS, check_asked_partitions, new_topic_id
 from ..turns import keeper
 
 if TYPE_CHECKING:
@@ -53,12 +53,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if partitions > MAX_PARTITIONS_PER_TOPIC:
-                # As in Kafka, the whole request is rejected.
-                most = f"at most {MAX_PARTITIONS_PER_TOPIC} may be"
-                raise KafkaError(
-                    ErrorCode.POLICY_VIOLATION, f"{partitions} partitions are asked for in one request: {most}."
-                )
+            check_asked_partitions(partitions)
             results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message)

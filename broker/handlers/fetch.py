@@ -402,7 +402,7 @@ class _Fetch:
             # Of a Fetch alone Kafka takes every number below 0 for "knows none".
             partition.check_epoch(max(each.current_leader_epoch, NO_LEADER_EPOCH))
             if self._replica_id >= 0:
-                self._check_follower(partition)
+                self._check_follower(partition, each)
             elif partition.not_leading is not None and self._version < FIRST_WITH_FOLLOWER_READS:
                 partition.check_leading()
             if each.last_fetched_epoch >= 0:
@@ -446,12 +446,13 @@ class _Fetch:
         """Return whether this follower gets no records of a partition now."""
         return partition.replication is not None and partition.replication.is_throttled(self._replica_id)
 
-    def _check_follower(self, partition: Partition) -> None:
+    def _check_follower(self, partition: Partition, each: FetchedPartition) -> None:
         """Raise NOT_LEADER_OR_FOLLOWER, or UNKNOWN_LEADER_EPOCH for a broker that is not among the replicas."""
         partition.check_leading()
         if partition.replication is None:
-            # A broker that is alone has no followers.
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            # A broker that is alone has no followers. One that knows the epoch may only be ahead, and asks again.
+            knows = each.current_leader_epoch >= 0
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition.replication.check_follower(self._replica_id)
 
     def _note_follower(self) -> None:

@@ -61,6 +61,13 @@ def check_partition_count(partitions: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
 
 
+def check_asked_partitions(partitions: int) -> None:
+    """Raise POLICY_VIOLATION for a request that makes too many partitions: as in Kafka, it is rejected as a whole."""
+    if partitions > MAX_PARTITIONS_PER_TOPIC:
+        why = f"{partitions} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
+
+
 def check_partition_index(index: int) -> None:
     """Raise INVALID_PARTITIONS for an index that no partition of a topic may have."""
     if not 0 <= index < MAX_PARTITIONS_PER_TOPIC:

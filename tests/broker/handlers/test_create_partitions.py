@@ -62,6 +62,15 @@ async def test_new_partitions_and_their_records_survive_a_restart(config: Broker
         assert {each.log.config.segment_bytes for each in topic.partitions} == {2_000_000}
 
 
+async def test_too_many_new_partitions_reject_the_whole_request(raw: Raw) -> None:
+    for name in ("t", "u"):
+        await raw.create_topic(name, 2)
+    code = ErrorCode.POLICY_VIOLATION
+    assert await grow(raw, more(5_002), more(5_003, name="u"), validate_only=True) == [("t", code), ("u", code)]
+    assert await grow(raw, more(10_001, name="nobody"), more(3)) == [("nobody", code), ("t", code)]
+    assert await grow(raw, more(5_002), more(5_002, name="u"), validate_only=True) == [("t", 0), ("u", 0)]
+
+
 @pytest.mark.parametrize(
     ("asked", "code"),
     [

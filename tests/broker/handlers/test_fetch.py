@@ -264,7 +264,11 @@ async def test_a_follower_is_told_that_it_has_no_replica(broker: Broker, raw: Ra
     fetch_topic = (
         FetchTopic("t", partitions=wanted) if version < 13 else FetchTopic(topic_id=topic.id, partitions=wanted)
     )
-    for replica_id, code in ((77, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (-1, 0)):
+    refused, epoch = ErrorCode.NOT_LEADER_OR_FOLLOWER, topic.partitions[0].leader_epoch
+    for replica_id, knows, code in (
+        (77, -1, refused), (0, -1, refused), (77, epoch, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, epoch, 0)
+    ):  # fmt: skip
+        wanted[0].current_leader_epoch = knows
         who = {"replica_id": replica_id} if version < 15 else {"replica_state": ReplicaState(replica_id)}
         response = await raw.ask(ApiKey.FETCH, version, FetchRequest(**who, topics=[fetch_topic]))
         codes = [each.error_code for each in response.responses[0].partitions]

@@ -418,6 +418,13 @@ async def test_configs_of_unknown_resources(shared: Raw, kind: int, name: str, c
     assert (await describe(shared, kind, name)).error_code == code  # type: ignore[attr-defined]
 
 
+async def test_a_resource_type_that_does_not_exist_is_an_error_of_all(shared: Raw) -> None:
+    for kind, codes in ((16, [0, 0]), (8, [0, 42]), (99, [42, 42])):
+        resources = [DescribeConfigsResource(4, "1", []), DescribeConfigsResource(kind, "x")]
+        response = await shared.ask(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=resources))
+        assert [each.error_code for each in response.results] == codes
+
+
 async def test_the_cluster(broker: Broker, raw: Raw) -> None:
     response = await raw.ask(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
     assert (response.cluster_id, response.controller_id) == (broker.cluster_id, 1)
