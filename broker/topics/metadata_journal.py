@@ -124,17 +124,19 @@ class Metadata:
         if directories != self.directories:
             self._commit(self._cluster_record(self.cluster_id, directories, self.stranger_secret))
 
-    def raise_leader_epoch(self, at_least: int = 0) -> None:
-        """Begin a new leader epoch, so that clients notice if a crash lost records that they had seen (KIP-320).
+    def raise_leader_epoch(self) -> None:
+        """Begin a new leader epoch, so that clients notice if a crash lost records that they had seen (KIP-320)."""
+        self._commit({"type": "leader_epoch", "epoch": self.leader_epoch + 1})
 
-        `at_least` is the latest epoch in a log that was imported.
+    def pass_over(self, leader_epoch: int, producer_id: int) -> None:
+        """Give out no epoch and no id up to these: logs know them, which were imported or are newer than the journal.
+
+        They have sequences of other producers with these ids.
         """
-        self._commit({"type": "leader_epoch", "epoch": max(self.leader_epoch + 1, at_least)})
-
-    def skip_producer_ids(self, up_to: int) -> None:
-        """Skip all ids to `up_to`: an imported log has sequences of other producers with these ids."""
-        if up_to >= self._producer_id_limit:
-            self._commit({"type": "producer_ids", "next": up_to + 1})
+        if leader_epoch > self.leader_epoch:
+            self._commit({"type": "leader_epoch", "epoch": leader_epoch})
+        if producer_id >= self._producer_id_limit:
+            self._commit({"type": "producer_ids", "next": producer_id + 1})
             self._next_producer_id = self._producer_id_limit
 
     def put_topic(self, topic: TopicRecord) -> None:

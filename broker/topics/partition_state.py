@@ -144,6 +144,8 @@ class PartitionState:
         self.is_cold = log.is_resting
         self.high_watermark = log.log_end_offset
         log.producers.replicated(self.high_watermark)
+        # Metadata of an earlier hour may know an earlier one.
+        self.leader_epoch = max(self.leader_epoch, log.epochs.latest)
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
         self._from = _written(log)

@@ -155,14 +155,11 @@ class Importer:
             new = {(plan_.name, index): getattr(imported, attribute) for plan_, index, imported in copies}
             checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
         self._forget_cleaner_offsets(path / checkpoints.CLEANER_OFFSET, ids)
-        metadata = self._metadata
-        # Leader epochs and producer ids in the logs must not be given out again with another meaning.
-        epoch = max(imported.leader_epoch for _, _, imported in copies)
-        if epoch > metadata.leader_epoch:
-            metadata.raise_leader_epoch(epoch)
-        metadata.skip_producer_ids(max(imported.producer_id for _, _, imported in copies))
-        for each in plans:
-            metadata.put_topic(TopicRecord(each.name, ids[each.name], each.partitions, each.configs))
+        logs = [imported for _, _, imported in copies]
+        self._metadata.pass_over(max(each.leader_epoch for each in logs), max(each.producer_id for each in logs))
+        self._metadata.put_topics(
+            TopicRecord(each.name, ids[each.name], each.partitions, each.configs) for each in plans
+        )
 
     def _topic_id(self, plan: Plan) -> bytes:
         """Return the id that all folders agree on, if it is free; otherwise a new one."""

@@ -385,6 +385,11 @@ class Topics:
                 for index in range(record.partitions)
             ]
             self._register(Topic(record, config, partitions))
+        if self._dirs.metadata.is_copy:
+            # The logs may be of a later hour.
+            logs = [each.log for each in self._with_logs()]
+            ids = (number for each in logs for number, _ in each.producers.items())
+            self._metadata.pass_over(max((each.epochs.latest for each in logs), default=-1), max(ids, default=-1))
         if not self._dirs.is_clean:
             self._force_found()
             # Recovery may have cut logs below their recovery points, and made directories.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from odradek.protocol.messages.delete_records import DeleteRecordsPartition, Del
 from odradek.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -418,3 +420,30 @@ async def test_a_directory_that_cannot_force_names_to_disk_keeps_no_later_topic_
         assert (await raw.create_topic("t", 3)).error_code == OFFLINE
         assert [each.path for each in broker.services.log_dirs.online] == [dirs[0], dirs[2]]
         assert (await raw.create_topic("t", 3)).error_code == 0
+
+
+async def test_metadata_of_an_earlier_hour_give_out_no_epoch_and_no_producer_id_that_a_log_knows(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    config = replace(config, log_dirs=tuple(map(str, dirs[:2])), metadata_log_dir=str(dirs[2]))
+
+    async def write_first(broker: Broker, value: bytes) -> int:
+        """Write the first record of a new producer, and return its offset."""
+        async with await Raw.connect(broker.address) as raw:
+            new = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 60_000))
+            who = {"producer_id": new.producer_id, "producer_epoch": new.producer_epoch, "base_sequence": 0}
+            return (await raw.produce("t", batch_of(value, **who))).base_offset
+
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 1)
+        assert await write_first(broker, b"a") == 0
+    shutil.copytree(dirs[2], dirs[2].with_name("copy"))
+    (dirs[0] / checkpoints.CLEAN_SHUTDOWN).unlink()
+    async with Broker(config) as broker:
+        assert await write_first(broker, b"b") == 1
+        epoch = broker.topics.partitions()[0].leader_epoch
+    shutil.rmtree(dirs[2])
+    dirs[2].with_name("copy").rename(dirs[2])
+    async with Broker(config) as broker:
+        assert await write_first(broker, b"c") == 2, "it passed for the record of the other producer"
+        assert broker.topics.partitions()[0].leader_epoch == epoch == 1
