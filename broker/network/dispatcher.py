@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from struct import error as StructError
 from time import perf_counter_ns
 from typing import Any, NamedTuple, cast
@@ -23,13 +24,14 @@ from ...protocol.shapes.answers import names_items, rejection, whole_rejection
 from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
+from ..threads import Work
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import Handled, LargeMessages
 from .own_connection import OwnConnection
 from .request import RequestContext
-from .routes import Handler, Route, routes_of
+from .routes import Handler, Route, load, routes_of, unloaded
 from .send_queue import EncodedResponse
 from .watchdog import Watchdog
 
@@ -115,7 +117,11 @@ class Dispatcher:
             which = _key_and_version(data)
         except StructError as error:
             raise _undecodable(data, error) from error
-        served = self._served.get(which) or self._prepare(*which, data)
+        served = self._served.get(which)
+        if served is None:
+            if names := self._unloaded(which[0]):
+                return self._load_first(connection, data, names)
+            served = self._prepare(*which, data)
         # Each look into a named tuple costs half a percent of a small request.
         decode, handle, encode, _, counts, max_values, free_bytes, whole_bytes, _ = served
         number = counts.requests
@@ -252,6 +258,21 @@ class Dispatcher:
         if isinstance(response, LargeResponse):
             return self._respond_large(context, served, response)
         return _encode(context, served, response)
+
+    def _unloaded(self, key: int) -> list[str]:
+        route = self._routes.get(key)
+        return [] if route is None else unloaded(route)
+
+    def _load_first(self, connection: Connection, data: memoryview, names: list[str]) -> Pending:
+        """Have a thread import what a request needs, and handle it then."""
+        kept = connection.keep(data)
+        done = self._services.threads.run(Work.LARGE_MESSAGE, Path(), partial(load, names))
+
+        def handle(done: asyncio.Future[None]) -> EncodedResponse | Pending:
+            done.result()
+            return self(connection, kept)
+
+        return Pending(done, handle)
 
     def _prepare(self, key: int, version: int, data: memoryview) -> _Served:
         """Find the way of a (key, version) that no client has sent yet, and keep it."""

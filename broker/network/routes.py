@@ -8,11 +8,12 @@ for each. A coroutine is started as a task. Messages and handlers are imported w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
 from operator import attrgetter
+from sys import modules
 from typing import Any, NamedTuple
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey
@@ -383,36 +384,57 @@ def routes_of(*, is_lone: bool) -> tuple[Route, ...]:
     return ALONE_ROUTES if is_lone else (*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES)
 
 
-# What a process imports in turns after its start, so that no first request of a group waits for all of it. Each brings
-# what the next ones need.
-_COORDINATORS: tuple[str, ...] = (
-    "groups.records",
-    "groups.events",
-    "groups.history",
-    "groups.group",
-    "consumer.migration",
-    "consumer.classic_members",
-    "classic.machine",
-    "modern.responses",
-    "groups.coordinator",
-    "transactions.events",
-    "transactions.machine",
-    "transactions.markers",
-    "transactions.coordinator",
-    "transactions.verification",
-    "share_states.coordinator",
+# What the first request of a group or a transaction needs. Each brings what the next ones need.
+_COORDINATION = (
+    "coordination.coordinator_log",
+    "coordination.groups.records",
+    "coordination.groups.events",
+    "coordination.groups.history",
+    "coordination.groups.group",
+    "coordination.consumer.migration",
+    "coordination.consumer.classic_members",
+    "coordination.classic.machine",
+    "coordination.modern.responses",
+    "coordination.groups.coordinator",
+    "coordination.transactions.events",
+    "coordination.transactions.machine",
+    "coordination.transactions.markers",
+    "coordination.transactions.coordinator",
+    "coordination.transactions.verification",
+    "coordination.share_states.coordinator",
+    "coordination.share_states.routed_persister",
 )
+# And the first one of a share group.
+_SHARING = (*_COORDINATION, "coordination.share_groups.coordinator", "share_partitions.leader", "handlers.share_fetch")
+# The handlers that ask a coordinator, whatever the request says.
+_WITH_COORDINATOR = {"find_coordinator", "group_offsets", "share_acknowledge", "share_fetch", "share_states"}
+_BROKER = (__package__ or "").rpartition(".")[0]
 _PAUSE_S = 0.01
+
+
+def unloaded(route: Route) -> list[str]:
+    """Return the modules that a first request of this API needs, and that take too long to import for the loop."""
+    name = route.key.name.lower()
+    if not route.method and (route.module or name) not in _WITH_COORDINATOR:
+        return []
+    needed = _SHARING if "share" in name else _COORDINATION
+    return [each for module in needed if (each := f"{_BROKER}.{module}") not in modules]
+
+
+def load(names: Iterable[str]) -> None:
+    """Import modules. Runs in a thread."""
+    for each in names:
+        import_module(each)
 
 
 def load_coordinators(loop: asyncio.AbstractEventLoop) -> None:
     """Import the coordinators, one module at a time, with pauses for what clients ask at once."""
-    rest = iter(_COORDINATORS)
+    rest = iter(_COORDINATION)
 
     def load_next() -> None:
         name = next(rest, None)
         if name is not None:
-            import_module(f"..coordination.{name}", __package__)
+            import_module(f"{_BROKER}.{name}")
             loop.call_later(_PAUSE_S, load_next)
 
     loop.call_later(_PAUSE_S, load_next)

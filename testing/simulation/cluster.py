@@ -16,6 +16,7 @@ from types import TracebackType
 from ...broker.cluster.znodes import CONTROLLER, TOPICS
 from ...broker.configs.broker_config import BrokerConfig
 from ...broker.metrics.request_counts import ApiCounts
+from ...broker.network.routes import ALONE_ROUTES, load, unloaded
 from ...broker.server import Broker
 from ...storage.compaction import worker
 from ..zookeeper_session import Ensemble
@@ -184,6 +185,9 @@ class Cluster:
 
     def __init__(self, world: World, nodes: int, configs: Mapping[str, str] | None = None) -> None:
         self.world = world
+        # Brokers import these with first requests, and a run must not depend on what the process has imported.
+        for route in ALONE_ROUTES:
+            load(unloaded(route))
         self.folder = Path(tempfile.mkdtemp(prefix="simulation", dir=_MEMORY if _MEMORY.is_dir() else None))
         self._folder_name = os.fsencode(self.folder)
         self.network = Network(world)

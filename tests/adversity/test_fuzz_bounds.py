@@ -126,9 +126,6 @@ async def test_hostile_connections_hold_no_turn(tmp_path: Path) -> None:
         transaction_state_log_num_partitions=1,
     )
     with measured_broker(config) as measured:
-        # A process has imported the coordinators in turns of their own, soon after its start.
-        services = measured.broker.services
-        measured.run(lambda: (services.groups, services.transactions, services.share_leader))
         measured.begin()
         await attack_all(measured.address)
         assert measured.longest_turn_ms < LIMIT_MS

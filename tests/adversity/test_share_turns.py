@@ -79,8 +79,6 @@ async def test_a_state_of_as_many_batches_as_may_be(tmp_path: Path) -> None:
 
 async def test_a_member_that_acknowledges_each_record_by_itself(tmp_path: Path) -> None:
     with measured_broker(config_of(tmp_path)) as measured:
-        # A first request imports what it needs.
-        measured.run(lambda: measured.broker.services.share_leader)
         async with await Raw.connect(measured.address, WAIT_S) as raw:
             await raw.create_topic("t")
             await raw.produce("t", encode_batch([Record(at, 0, None, b"x") for at in range(MAX_BATCHES)]))

@@ -1,0 +1,50 @@
+"""First requests: what they need is imported in a thread where that takes long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Prints the modules of coordination that the loop's own thread has imported.
+FIRST_REQUESTS = """
+import asyncio, sys, threading
+from importlib.abc import MetaPathFinder
+from odradek.broker import Broker, BrokerConfig
+from odradek.protocol.apis import ApiKey, message
+from odradek.tests.support.clients.raw import Raw
+
+imported = []
+
+class Finder(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if threading.current_thread() is threading.main_thread():
+            imported.append(name)
+
+sys.meta_path.insert(0, Finder())
+
+async def main():
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(sys.argv[1],), offsets_topic_num_partitions=1,
+        transaction_state_log_num_partitions=1, share_coordinator_state_topic_num_partitions=1,
+    )
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        for name in sys.argv[2].split():
+            key = ApiKey[name]
+            request = message(key, "request")
+            await raw.ask(key, request.VERSIONS[-1], request())
+
+asyncio.run(main())
+rooms = ("odradek.broker.coordination", "odradek.broker.share_partitions")
+print(*(name for name in imported if name.startswith(rooms)))
+"""
+
+
+@pytest.mark.parametrize(
+    "names", ["FIND_COORDINATOR JOIN_GROUP OFFSET_COMMIT", "CONSUMER_GROUP_HEARTBEAT", "SHARE_FETCH", "END_TXN"]
+)
+def test_a_first_request_of_a_group_imports_nothing_large_on_the_loop(tmp_path: Path, names: str) -> None:
+    command = [sys.executable, "-c", FIRST_REQUESTS, str(tmp_path), names]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
