@@ -264,9 +264,8 @@ class SchemasLog:
                 transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
                 **writing,
             )
-            # Before it starts: who is cancelled meanwhile drops it.
-            self._producer = producer
             await producer.start()
+            self._producer = producer
         return self._producer
 
     async def _drop_producer(self) -> None:

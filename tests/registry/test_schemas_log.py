@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pytest
 from odradek.broker import Broker
@@ -13,6 +15,7 @@ from odradek.registry.changes import Change, Schema, register
 from odradek.registry.errors import RegistryError
 from odradek.registry.schemas_log import SchemasLog
 from odradek.registry.subjects import Subjects
+from odradek.tests.support.cancellation import cancelled_at
 
 
 async def test_a_change_that_cannot_be_read_back_is_told_in_time(
@@ -65,6 +68,24 @@ async def test_nothing_is_applied_while_a_thread_still_reads_the_state(broker: B
         await looking
     assert await log.change(lambda state: register(state, "s", Schema("AVRO", '"int"'))) == {"id": 1}
     await log.stop()
+
+
+async def test_a_change_that_is_cancelled_at_any_await_costs_the_next_one_nothing(broker: Broker) -> None:
+    more, number = True, 0
+    while more:
+        number += 1
+        log = SchemasLog(LogOptions(broker.address))
+        await log.start()
+        subjects = iter(["cancelled", "next"])
+
+        def change(log: SchemasLog = log, subjects: Iterator[str] = subjects) -> Coroutine[Any, Any, Any]:
+            subject = next(subjects)
+            return log.change(lambda state: register(state, subject, Schema("AVRO", '"int"')))
+
+        more, _ = await cancelled_at(number, change())
+        assert await change() == {"id": 1}
+        await log.stop()
+    assert number > 3
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
