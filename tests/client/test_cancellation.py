@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from odradek.client import Admin, Consumer, ConsumerRecord, Producer, SimpleConsumer, TopicPartition
+from odradek.client import Admin, Consumer, ConsumerRecord, Producer, ShareConsumer, SimpleConsumer, TopicPartition
 from odradek.client.errors import KafkaError
 from odradek.tests.support.cancellation import cancelled_at
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
@@ -261,6 +261,41 @@ async def poll_and_stop(client: Consumer) -> None:
     await client.stop()
 
 
+# -- Share consumers
+
+
+def share(cluster: FakeCluster) -> ShareConsumer:
+    return ShareConsumer("t", bootstrap_servers=cluster.address, group_id="g", max_poll_records=3, **QUICK)
+
+
+async def check_share(cluster: FakeCluster, client: ShareConsumer) -> None:
+    """Every record is seen, and none is accepted that was not. All locks are given back."""
+    group = cluster.share_group
+    if client._session is None:  # pyright: ignore[reportPrivateUsage]
+        group.lose_sessions()  # as a broker does where a connection closes
+    await client.start()
+    while len(group.settled) < 10:
+        take(await client.getmany(timeout_ms=20))
+    await client.stop()
+    assert {(place, offset) for place in PLACES for offset in READ[place]} >= group.settled.keys()
+    assert group.acquired == {}
+
+
+async def share_poll(client: ShareConsumer) -> None:
+    for _ in range(2):
+        take(await client.getmany(timeout_ms=1_000))
+
+
+async def share_commit(client: ShareConsumer) -> None:
+    take(await client.getmany(timeout_ms=1_000))
+    await client.commit()
+
+
+async def share_stop(client: ShareConsumer) -> None:
+    take(await client.getmany(timeout_ms=1_000))
+    await client.stop()
+
+
 # -- Others
 
 
@@ -327,6 +362,9 @@ CASES = {
     "consumer: consume": Case(consumer, True, consume_all, check_consumer),
     "consumer: unsubscribe": Case(consumer, True, poll_and_unsubscribe, check_consumer),
     "consumer: stop": Case(consumer, True, poll_and_stop, check_consumer),
+    "share consumer: getmany": Case(share, True, share_poll, check_share),
+    "share consumer: commit": Case(share, True, share_commit, check_share),
+    "share consumer: stop": Case(share, True, share_stop, check_share),
     "simple consumer: start": Case(simple, False, start, check_simple),
     "simple consumer: calls": Case(simple, True, ask_simple, check_simple),
     "simple consumer: stop": Case(simple, True, stop, check_simple),
@@ -336,8 +374,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["", "late"])
-@pytest.mark.parametrize("name", CASES)
+# Those that are also cancelled in the turn in which what they wait for is done: records or acknowledgements are lost.
+LATE = ("transactions: commit", "consumer: getmany", "consumer: commit", "share consumer: getmany", "producer: flush")
+
+
+@pytest.mark.parametrize(("name", "late"), [*((name, False) for name in CASES), *((name, True) for name in LATE)])
 async def test_a_call_that_is_cancelled_leaves_its_client_usable(name: str, late: bool) -> None:
     case = CASES[name]
 
