@@ -17,6 +17,9 @@ Buffer = bytes | bytearray | memoryview
 ZERO_UUID = bytes(16)
 """Stands for "no UUID" on the wire: a UUID is never null."""
 
+BLANKS = "".join(map(chr, range(0x21)))
+"""What Kafka removes around a text, by Java's trim. Python's strip would remove others."""
+
 MAX_UVARINT = 0xFFFFFFFF
 
 SMALL_UVARINTS = tuple(bytes((value,)) for value in range(128))

@@ -15,6 +15,8 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, dataclass_transform
 
+from ...protocol.primitives import BLANKS
+
 Value = int | float | bool | str | tuple[str, ...] | None
 T = TypeVar("T")
 
@@ -140,7 +142,7 @@ class ConfigDef(NamedTuple):
 
     def parse(self, text: str) -> Value:
         """Return the value of `text`, by the rules of Kafka's ConfigDef (it ignores blanks around the text)."""
-        text = text.strip()
+        text = text.strip(BLANKS)
         match self.type:
             case ConfigType.BOOLEAN:
                 value = {"true": True, "false": False}.get(text.lower())
@@ -151,7 +153,7 @@ class ConfigDef(NamedTuple):
             case ConfigType.DOUBLE:
                 value = self._parse_double(text)
             case ConfigType.LIST:
-                value = tuple(part.strip() for part in text.split(",")) if text else ()
+                value = tuple(part.strip(BLANKS) for part in text.split(",")) if text else ()
             case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 value = text
         self.validate(value)

@@ -7,6 +7,7 @@ from typing import Any
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import consumer_group_describe as describe_api
 from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ....protocol.primitives import BLANKS
 from ..groups.group import Group
 from ..interfaces import Topics
 from ..modern.events import Rejection
@@ -34,13 +35,13 @@ def rejection(request: ConsumerGroupHeartbeatRequest, version: int, assignors: t
 
 def _invalid(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     epoch = request.member_epoch
-    if not request.member_id.strip() and (version >= OWN_ID_VERSION or epoch > 0 or epoch == -1):
+    if not request.member_id.strip(BLANKS) and (version >= OWN_ID_VERSION or epoch > 0 or epoch == -1):
         return "MemberId can't be empty."
-    if not request.group_id.strip():
+    if not request.group_id.strip(BLANKS):
         return "GroupId can't be empty."
-    if request.instance_id is not None and not request.instance_id.strip():
+    if request.instance_id is not None and not request.instance_id.strip(BLANKS):
         return "InstanceId can't be empty."
-    if request.rack_id is not None and not request.rack_id.strip():
+    if request.rack_id is not None and not request.rack_id.strip(BLANKS):
         return "RackId can't be empty."
     if epoch == 0:
         return _invalid_join(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import share_group_describe as describe_api
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ....protocol.primitives import BLANKS
 from ..interfaces import Topics
 from ..modern.events import LEAVE_EPOCH, Rejection
 from ..modern.responses import Description, assignment
@@ -24,11 +25,11 @@ def rejection(request: ShareGroupHeartbeatRequest) -> Rejection | None:
 
 
 def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:
-    if not request.group_id.strip():
+    if not request.group_id.strip(BLANKS):
         return "GroupId can't be empty."
-    if not request.member_id.strip():
+    if not request.member_id.strip(BLANKS):
         return "MemberId can't be empty."
-    if request.rack_id is not None and not request.rack_id.strip():
+    if request.rack_id is not None and not request.rack_id.strip(BLANKS):
         return "RackId can't be empty."
     if request.member_epoch == 0 and not request.subscribed_topic_names:
         return "SubscribedTopicNames must be set in first request."

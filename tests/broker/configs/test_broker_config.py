@@ -231,6 +231,7 @@ def test_defaults_are_the_documented_ones() -> None:
         ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1048577"),
         ("log.cleaner.io.max.bytes.per.second", "1_000", "must be a number"),
         ("log.cleaner.io.max.bytes.per.second", "inf", "must be a number"),
+        ("max.connections", "\xa05", "must be a whole number"),
     ],
 )
 def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:

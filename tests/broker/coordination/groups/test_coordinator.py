@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from odradek.broker.coordination.classic import join_phase
+from odradek.broker.coordination.consumer.requests import rejection
 from odradek.broker.coordination.groups.history import MAX_HISTORY
 from odradek.broker.coordination.groups.records import group_key
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.tests.broker.coordination.classic.world import (
@@ -462,6 +464,13 @@ async def test_checks_before_a_request_reaches_its_group(world: World) -> None:
     assert world.join(protocols=[]).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert not world.groups.groups
     assert not world.log.exists
+
+
+@pytest.mark.parametrize(("blank", "is_empty"), [("", True), (" \0\x1f", True), ("\x85", False), ("\u3000", False)])
+def test_names_of_a_heartbeat_are_empty_by_the_blanks_of_java(blank: str, is_empty: bool) -> None:
+    for name in ("group_id", "member_id", "instance_id", "rack_id"):
+        fields = {"group_id": "g", "member_id": "m", "member_epoch": 1, name: blank}
+        assert (rejection(ConsumerGroupHeartbeatRequest(**fields), 1, ()) is not None) is is_empty
 
 
 async def test_the_empty_group_id_can_have_offsets_but_no_members(world: World) -> None:

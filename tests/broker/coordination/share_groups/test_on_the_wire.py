@@ -151,7 +151,7 @@ async def test_an_invalid_heartbeat_changes_nothing(shares: Shares) -> None:
     no_topics = "SubscribedTopicNames must be set in first request."
     for fields, why in (
         (("", "m", 0, None, ["t"]), "GroupId can't be empty."),
-        ((" ", "m", 0, None, ["t"]), "GroupId can't be empty."),
+        ((" \0", "m", 0, None, ["t"]), "GroupId can't be empty."),
         (("g", "", 0, None, ["t"]), None),
         (("g", "x" * 37, 0, None, ["t"]), None),
         (("g", "m", 0, None, None), no_topics),
@@ -162,6 +162,8 @@ async def test_an_invalid_heartbeat_changes_nothing(shares: Shares) -> None:
         response = await shares.raw.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, ShareGroupHeartbeatRequest(*fields))
         assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, why), fields
     assert shares.broker.services.groups.groups == {}
+    wide = ShareGroupHeartbeatRequest("g", "m", 0, "\u3000", ["t"])
+    assert (await shares.raw.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, wide)).error_code == 0
 
 
 async def test_epochs_of_the_past_and_the_future_are_fenced(shares: Shares) -> None:
