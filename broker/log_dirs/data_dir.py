@@ -45,7 +45,7 @@ class DataDir:
         self.clean = stop is not None
         # Whether a power cut may have taken what no fsync has covered. In a cluster others may have the records.
         self.may_have_lost = stop is None and not lock.is_of_this_boot
-        # Whether it is a copy, of whatever time, of the directory that a broker had here. Others may have more.
+        # Whether the start has found it to be a copy, of whatever time, of the directory that a broker had here.
         self.is_copy = False
         # By the names of the logs' directories. A log that is opened takes its entry.
         self.known_logs = dict(stop.logs) if stop is not None else {}
@@ -113,7 +113,7 @@ class DataDir:
         Raises DiskError.
         """
         self._lock.note_boot(self._disk.identity(self.path / checkpoints.META_PROPERTIES))
-        self.may_have_lost = self.is_copy = False
+        self.may_have_lost = False
 
     def fsync_all(self) -> bool:
         """Force every file here to disk in one call. Return False where each needs its own (Disk.fsync_all)."""

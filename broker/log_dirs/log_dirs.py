@@ -163,8 +163,9 @@ class LogDirs:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no log that is online needs recovery."""
-        return self.metadata.clean and all(each.is_clean for each in self.online if each not in self._new)
+        """Whether no log that is online needs recovery, and none is a copy: clients may know later records."""
+        dirs = [self.metadata, *(each.data for each in self.online if each.data is not None)]
+        return all(each.clean and not each.is_copy for each in dirs)
 
     @property
     def paths_to_back_up(self) -> list[Path]:

@@ -403,9 +403,9 @@ class Topics:
                     if home.data is self._dirs.metadata:
                         raise
                     self.disk_failures.directory_failed(home, error)
-        if records and not self._dirs.is_clean:
-            logs = [each.log for each in self._with_logs()]
-            _log.info("%s", recovery_line([each.recovery for each in logs], self._clock.monotonic_ms() - began_ms))
+        reports = [each.log.recovery for each in self._with_logs()]
+        if not all(each.clean for each in reports):
+            _log.info("%s", recovery_line(reports, self._clock.monotonic_ms() - began_ms))
         return leftovers
 
     def _force_found(self) -> None:

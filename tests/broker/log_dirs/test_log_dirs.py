@@ -31,6 +31,8 @@ from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import FullDisk, RuledDisk, disk_error
+from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -447,3 +449,28 @@ async def test_metadata_of_an_earlier_hour_give_out_no_epoch_and_no_producer_id_
     async with Broker(config) as broker:
         assert await write_first(broker, b"c") == 2, "it passed for the record of the other producer"
         assert broker.topics.partitions()[0].leader_epoch == epoch == 1
+
+
+async def test_a_transaction_that_is_open_in_a_copy_of_an_earlier_hour_holds_nobody_up(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    config = replace(config, transaction_state_log_num_partitions=1)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 3)
+        writer = Transactional(raw, "tx")
+        await writer.begin()
+        for index in range(3):
+            assert (await writer.send("t", b"x", partition=index)).error_code == 0
+    copied = next(index for index in range(3) if home(dirs, f"t-{index}") != home(dirs, "__transaction_state-0"))
+    path = home(dirs, f"t-{copied}")
+    shutil.copytree(path, path.with_name("copy"))
+    async with Broker(config) as broker, await Raw.connect(broker.address) as writer.raw:
+        assert await writer.end(commit=True) == 0
+        # It waits for the markers to be written.
+        await writer.begin()
+    shutil.rmtree(path)
+    path.with_name("copy").rename(path)
+    async with Broker(config) as broker:
+        partition = next(each for each in broker.topics.partitions() if (each.topic, each.index) == ("t", copied))
+        await until(lambda: partition.last_stable_offset == partition.high_watermark == 2)
+        assert partition.leader_epoch == 1, "a client that knows the records which are gone must notice"
