@@ -7,7 +7,7 @@ that `except KafkaError as error: if error.retriable` handles both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -381,6 +381,14 @@ def raise_error(code: int, message: str | None, what: str) -> None:
     """Raise the error of a code in a response, unless it is 0."""
     if (error := error_of(code, message, what)) is not None:
         raise error
+
+
+def answered(asked: Iterable[Item], said: Mapping[Item, R | KafkaError]) -> dict[Item, R | KafkaError]:
+    """Return what a response says of each item that was asked for: BadResponse of one that it leaves out."""
+    return {
+        each: said[each] if each in said else BadResponse(f"the broker left {each!r} out of its answer")
+        for each in asked
+    }
 
 
 def results_of(found: Mapping[Item, R | KafkaError]) -> dict[Item, R]:

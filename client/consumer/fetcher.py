@@ -84,14 +84,14 @@ class Fetcher:
         pauses = [state.muted_until_ms - now_ms for state in self._positions if state.muted_until_ms > now_ms]
         for state in self._positions:
             self._checks.check_topic(state)
-            if state.muted_until_ms > now_ms:
-                continue
+            if state.muted_until_ms > now_ms or state.error is not None:
+                continue  # an error waits for the next poll
             if state.find_again:
                 state.find_again = False
                 self._cluster.spawn(self._finder.find_for_polls([state]), "find a position again")
             elif state.reset is not None:
                 without_position.append(state)
-            elif state.error is None and self._checks.is_due(state):
+            elif self._checks.is_due(state):
                 unchecked.append(state)
             elif state.is_fetchable and not (state.waits and self._is_full(state)):
                 leader = self._source(state, now_ms)
@@ -225,6 +225,11 @@ class Fetcher:
         check_crcs = self._options.check_crcs
         try:
             fetch = CompletedFetch(state.partition, records, state.fetch_offset, aborted, check_crcs=check_crcs)
+            if fetch.next_offset <= state.fetch_offset:
+                # A fetch that brings nothing would be repeated at once, and for ever. Brokers before Kafka 0.10.1 cut
+                # a batch at the limit.
+                why = f"{len(records)} bytes came for offset {state.fetch_offset}, and no whole batch of records"
+                raise CorruptRecords(f"{state}: {why}: seek past it, or raise max_partition_fetch_bytes")
         except KafkaError as error:
             state.error = error
         else:

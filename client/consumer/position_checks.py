@@ -14,7 +14,7 @@ What was fetched ahead is dropped before a check: it may be of the old log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -28,7 +28,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
 from ...protocol.primitives import ZERO_UUID
 from ..core.cluster import Cluster
 from ..core.metadata import NO_LEADER
-from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion
+from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion, answered
 from ..record import TopicPartition
 from .position_finder import LeaderTasks, PartitionRetries, PositionFinder
 from .positions import PartitionState, Signals
@@ -113,10 +113,14 @@ class PositionChecks:
                 if state.version == version:
                     self._retries.failed(state, error)
         else:
-            for partition, found in _results(response):
-                state, version = versions.get(partition, (None, 0))
-                if state is not None and state.version == version:
-                    self._take(state, found, epochs[partition])
+            for partition, found in answered(versions, _results(response)).items():
+                state, version = versions[partition]
+                if state.version != version:
+                    continue
+                if isinstance(found, KafkaError):
+                    self._retries.failed(state, found)
+                else:
+                    self._take(state, found, epochs.get(partition, -1))
 
     def _take(self, state: PartitionState, found: EpochEndOffset, current_epoch: int) -> None:
         position = state.position
@@ -158,7 +162,5 @@ def _request(states: Sequence[PartitionState], epochs: dict[TopicPartition, int]
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))
 
 
-def _results(response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEndOffset]]:
-    for topic in response.topics:
-        for each in topic.partitions:
-            yield TopicPartition(topic.topic, each.partition), each
+def _results(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:
+    return {TopicPartition(topic.topic, each.partition): each for topic in response.topics for each in topic.partitions}

@@ -18,7 +18,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.leaders import list_offsets
-from ..errors import ItemsFailed, NoOffsetForPartition, UnknownTopic
+from ..errors import BadResponse, ItemsFailed, NoOffsetForPartition, UnknownTopic
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_commits import Offsets
 from .options import FetchOptions
@@ -162,16 +162,18 @@ class PositionFinder:
             state.reset_to(self._options.reset.timestamp(), why)
 
     async def _reset_positions(self, _leader: int, waiting: Sequence[PartitionState]) -> None:
-        states = {state.partition: (state, state.version) for state in waiting}
         timestamps = {state.partition: state.reset for state in waiting if state.reset is not None}
+        states = [(state, state.version) for state in waiting if state.partition in timestamps]
         found = await self._offsets(timestamps)
-        for partition, result in found.items():
-            state, version = states[partition]
+        for state, version in states:
+            result = found[state.partition]
             if state.version != version:
                 continue
             if isinstance(result, UnknownTopic) and state.reset_from is not None:
                 # It was there: its topic was made again with fewer partitions, and may get more.
                 result = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, result.message)
+            if not isinstance(result, KafkaError) and result.offset < 0 and timestamps[state.partition] < 0:
+                result = BadResponse(f"{state}: its leader says that its log has no begin or no end")
             if isinstance(result, KafkaError):
                 self._retries.failed(state, result)
             else:

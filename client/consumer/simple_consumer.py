@@ -43,7 +43,7 @@ from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, items_of, security_options
 from ..core.security import SecurityArguments
-from ..errors import BadResponse, ClientStopped, UnsupportedVersion, error_of, raise_error
+from ..errors import ClientStopped, UnsupportedVersion, answered, error_of, raise_error, results_of
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
 from .fetched_batch import CompletedFetch
 
@@ -174,9 +174,7 @@ class SimpleConsumer(StartedClient):
                 place = TopicPartition(topic.topic, data.partition_index)
                 if place in offsets:
                     found[place] = self._fetched(place, offsets[place], data)
-        if missing := offsets.keys() - found.keys():
-            raise BadResponse(f"the broker left {sorted(missing)[0]} out of its answer")
-        return found
+        return answered(offsets, found)
 
     def _fetched(self, place: TopicPartition, offset: int, data: PartitionData) -> Fetched | KafkaError:
         if error := error_of(data.error_code, None, f"fetching {place} at offset {offset}"):
@@ -230,8 +228,10 @@ class SimpleConsumer(StartedClient):
         if version is not None:
             request.isolation_level = 0
         response = await connection.request(request, ListOffsetsResponse, version=version)
-        found = response.topics[0].partitions[0]
-        raise_error(found.error_code, None, f"listing offsets of {topic}-{partition}")
+        place = TopicPartition(topic, partition)
+        said = {TopicPartition(each.name, it.partition_index): it for each in response.topics for it in each.partitions}
+        found = results_of(answered([place], said))[place]
+        raise_error(found.error_code, None, f"listing offsets of {place}")
         return found
 
     # -- Leaders
@@ -283,10 +283,13 @@ class SimpleConsumer(StartedClient):
             topics.setdefault(name, OffsetCommitRequestTopic(name)).partitions.append(wanted)
         request = OffsetCommitRequest(group_id, topics=list(topics.values()))
         response = await connection.request(request, OffsetCommitResponse, version=version)
-        for topic in response.topics:
-            for each in topic.partitions:
-                where = f"{topic.name}-{each.partition_index}"
-                raise_error(each.error_code, None, f"committing the offset of group {group_id!r} in {where}")
+        said = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        for place, code in results_of(answered(offsets, said)).items():
+            raise_error(code, None, f"committing the offset of group {group_id!r} in {place}")
 
     @_in_time
     async def fetch_offsets(
@@ -302,22 +305,21 @@ class SimpleConsumer(StartedClient):
         """
         wanted = items_of("fetch_offsets", TopicPartition, (partitions, *more))
         connection, version = self._offset_keeper(OffsetFetchRequest, storage)
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
-        topics = [OffsetFetchRequestTopic(*each) for each in by_topic(found).items()]
+        topics = [OffsetFetchRequestTopic(*each) for each in by_topic(dict.fromkeys(wanted)).items()]
         request = OffsetFetchRequest(group_id, topics)
         response = await connection.request(request, OffsetFetchResponse, version=version)
         raise_error(response.error_code, None, f"reading the offsets of group {group_id!r}")
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         for topic in response.topics:
             for each in topic.partitions:
+                place = TopicPartition(topic.name, each.partition_index)
                 # In ZooKeeper an offset that is missing is an error.
-                if ErrorCode.of(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue
-                where = f"{topic.name}-{each.partition_index}"
-                raise_error(each.error_code, None, f"reading the offset of group {group_id!r} in {where}")
-                if each.committed_offset >= 0:
-                    value = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
-                    found[TopicPartition(topic.name, each.partition_index)] = value
-        return found
+                is_missing = ErrorCode.of(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = ErrorCode.NONE if is_missing else each.error_code
+                raise_error(code, None, f"reading the offset of group {group_id!r} in {place}")
+                at = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                found[place] = None if is_missing or at.offset < 0 else at
+        return results_of(answered(wanted, found))
 
     def _offset_keeper(
         self, request: type[OffsetCommitRequest | OffsetFetchRequest], storage: str

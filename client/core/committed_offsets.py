@@ -25,7 +25,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..errors import CommitFailed, UnknownTopic
+from ..errors import CommitFailed, UnknownTopic, answered, results_of
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .coordinator import Coordinator
 
@@ -91,7 +91,8 @@ class CommittedOffsets:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation, ids: Mapping[str, bytes]
     ) -> None:
         self._check_topics(ids)
-        for partition, code in (await self.commit_once(offsets, generation, ids)).items():
+        said = await self.commit_once(offsets, generation, ids)
+        for partition, code in results_of(answered(offsets, said)).items():
             if code is ErrorCode.UNKNOWN_TOPIC_ID and self._cluster.view.topic_id(partition.topic) == ZERO_UUID:
                 raise UnknownTopic(f"topic {partition.topic!r} was deleted: offsets of it are not kept")
             self._check_committed(code)
@@ -181,24 +182,29 @@ class CommittedOffsets:
     async def _fetch_once(
         self, partitions: Collection[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions or ())
         if partitions is not None and not partitions:
-            return found
+            return {}
         numbers = by_topic(partitions or ())
         connection = await self._coordinator.connection()
-        named = partitions is None or any(self._cluster.view.topic_id(name) == ZERO_UUID for name in numbers)
+        # The response names ids of this moment, whatever the metadata say when it comes.
+        ids = {name: self._cluster.view.topic_id(name) for name in numbers}
+        named = partitions is None or ZERO_UUID in ids.values()
         version = connection.version_for(OffsetFetchRequest, _LAST_NAMED_FETCH if named else None)
-        request = self._fetch_request(None if partitions is None else numbers, version)
+        request = self._fetch_request(None if partitions is None else numbers, ids, version)
         response = await self._coordinator.request_over(connection, request, OffsetFetchResponse, version=version)
-        for name, partition in self._fetched_partitions(response):
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for name, partition in self._fetched_partitions(response, {topic_id: name for name, topic_id in ids.items()}):
             self._coordinator.raise_error(partition.error_code, "reading committed offsets")
-            if partition.committed_offset >= 0:
-                found[TopicPartition(name, partition.partition_index)] = OffsetAndMetadata(
-                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
-                )
-        return found
+            at = OffsetAndMetadata(
+                partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+            )
+            found[TopicPartition(name, partition.partition_index)] = at if at.offset >= 0 else None
+        # One that is left out may have an offset: to begin elsewhere would skip records, or repeat them.
+        return found if partitions is None else results_of(answered(partitions, found))
 
-    def _fetch_request(self, numbers: Mapping[str, list[int]] | None, version: int) -> OffsetFetchRequest:
+    def _fetch_request(
+        self, numbers: Mapping[str, list[int]] | None, ids: Mapping[str, bytes], version: int
+    ) -> OffsetFetchRequest:
         group_id = self._coordinator.key
         if version < _FIRST_GROUPS_FETCH:
             request = OffsetFetchRequest(group_id=group_id, topics=None)
@@ -211,20 +217,19 @@ class CommittedOffsets:
         )
         if numbers is not None:
             group.topics = [
-                OffsetFetchRequestTopics(name=name, topic_id=self._cluster.view.topic_id(name), partition_indexes=n)
+                OffsetFetchRequestTopics(name=name, topic_id=ids[name], partition_indexes=n)
                 for name, n in numbers.items()
             ]
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
     def _fetched_partitions(
-        self, response: OffsetFetchResponse
+        self, response: OffsetFetchResponse, names: Mapping[bytes, str]
     ) -> list[tuple[str, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]:
         """Return topic names and partitions of both forms: up to version 7 without groups, from 8 in groups."""
         self._coordinator.raise_error(response.error_code, "reading committed offsets")
         found: list[tuple[str, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]] = []
         for topic in response.topics:
             found += [(topic.name, partition) for partition in topic.partitions]
-        names = self._cluster.view.topic_names
         for group in response.groups:
             if ErrorCode.of(group.error_code) is ErrorCode.STALE_MEMBER_EPOCH:
                 raise _OldEpoch(ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH.text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.list_offsets import (
@@ -17,7 +17,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..errors import BadResponse, UnknownTopic, error_of, results_of
+from ..errors import UnknownTopic, answered, error_of, results_of
 from ..record import OffsetAndTimestamp, TopicPartition
 from .cluster import Cluster
 from .metadata import NO_LEADER
@@ -43,12 +43,11 @@ async def for_items(
 
     async def once() -> None:
         nonlocal left
-        found.update(await attempt(left))
-        left = [item for item in left if item not in found or _retriable(found[item])]
-        if left:
-            error = found.get(left[0])
-            missing = BadResponse(f"the broker left {left[0]!r} out of its answer")
-            raise error if isinstance(error, KafkaError) else missing
+        found.update(answered(left, await attempt(left)))
+        errors = {item: error for item in left if isinstance(error := found[item], KafkaError) and error.retriable}
+        left = list(errors)
+        for error in errors.values():
+            raise error
 
     try:
         if left:
@@ -71,10 +70,6 @@ async def one_by_one(cluster: Cluster, items: Collection[K], request: Callable[[
         return found
 
     return await for_items(cluster, items, attempt)
-
-
-def _retriable(result: Any) -> bool:
-    return isinstance(result, KafkaError) and result.retriable
 
 
 def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
@@ -134,7 +129,7 @@ async def _ask_leaders(
             said = await request(leader, {each: wanted[each] for each in led})
         except KafkaError as error:
             said = dict.fromkeys(led, error)
-        for each, value in said.items():
+        for each, value in answered(led, said).items():
             if isinstance(value, KafkaError) and value.retriable:
                 passing[each] = value
             else:
@@ -232,7 +227,8 @@ async def list_replica_offsets(
 
     Raises ConnectionLost, KafkaError, ItemsFailed if some of several partitions fail.
     """
-    return results_of(await _offsets_from(cluster, READ_UNCOMMITTED, _DEBUGGING_CONSUMER)(node_id, timestamps))
+    said = await _offsets_from(cluster, READ_UNCOMMITTED, _DEBUGGING_CONSUMER)(node_id, timestamps)
+    return results_of(answered(timestamps, said))
 
 
 def _offsets_from(
@@ -267,7 +263,8 @@ def offsets_in(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAndT
         TopicPartition(topic.name, each.partition_index): error_of(
             each.error_code, None, f"{topic.name}-{each.partition_index}"
         )
-        or OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
+        # A broker of Kafka 0.10.0 speaks version 0 alone.
+        or OffsetAndTimestamp((each.old_style_offsets or [each.offset])[0], each.timestamp, each.leader_epoch)
         for topic in response.topics
         for each in topic.partitions
     }

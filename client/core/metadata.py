@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from ..errors import UnknownTopic, raise_error
+from ..errors import BadResponse, UnknownTopic, raise_error
 from ..record import TopicPartition
 
 NO_LEADER = -1
+# Partitions that a broker may not know yet while their topic is being made.
+_MOST_GAPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,14 @@ def _topic(topic: MetadataResponseTopic, known: TopicInfo | None) -> TopicInfo:
     assert topic.name is not None
     before = known.partitions if known is not None and known.topic_id == topic.topic_id else ()
     partitions: dict[int, PartitionInfo] = {}
+    count = max((each.partition_index for each in topic.partitions), default=-1) + 1
+    if count > len(topic.partitions) + _MOST_GAPS or any(each.partition_index < 0 for each in topic.partitions):
+        raise BadResponse(f"the metadata of topic {topic.name!r} name a partition that cannot be, beside {count - 1}")
     for each in topic.partitions:
         number = each.partition_index
         older = number < len(before) and -1 < each.leader_epoch < before[number].leader_epoch
         partitions[number] = before[number] if older else _partition(each)
     absent = PartitionInfo(-1, NO_LEADER, error=ErrorCode.LEADER_NOT_AVAILABLE)
-    count = max(partitions, default=-1) + 1
     return TopicInfo(
         topic.name,
         topic.topic_id,

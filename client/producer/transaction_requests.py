@@ -48,7 +48,8 @@ from ...protocol.schema import Message
 from ..core.cluster import Cluster
 from ..core.connection import Connection
 from ..core.coordinator import TRANSACTION, Coordinator
-from ..record import ConsumerGroupMetadata, by_topic
+from ..errors import answered, results_of
+from ..record import ConsumerGroupMetadata, TopicPartition, by_topic
 from .batch import NO_PRODUCER_ID, ProducerIdAndEpoch
 from .transaction_machine import IMPLICIT, AddGroup, AddPartitions, CommitOffsets, End, Initialize
 
@@ -108,14 +109,15 @@ class TransactionRequests:
         response = await self._coordinator.request_over(
             connection, request, AddPartitionsToTxnResponse, version=version
         )
-        codes = [
-            partition.partition_error_code
+        said = {
+            TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
             for topic in response.results_by_topic_v3_and_below
             for partition in topic.results_by_partition
-        ]
+        }
+        codes = results_of(answered(action.partitions, said)).values()
         # Either all partitions are added or none: the others say OPERATION_NOT_ATTEMPTED.
         decisive = [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
-        self._coordinator.raise_error((decisive or [max(codes, default=0)])[0], "adding partitions to a transaction")
+        self._coordinator.raise_error((decisive or [max(codes)])[0], "adding partitions to a transaction")
 
     async def add_group(self, action: AddGroup, producer: ProducerIdAndEpoch) -> None:
         """Have the coordinator know that the transaction commits offsets of this group."""
@@ -140,9 +142,14 @@ class TransactionRequests:
             text = "the broker is too old to check the member that commits (TxnOffsetCommit 3): pass the group id alone"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
         response = await coordinator.request_over(connection, request, TxnOffsetCommitResponse, version=wire_version)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                coordinator.raise_error(partition.error_code, "committing offsets in a transaction")
+        names = {topic.topic_id: topic.name for topic in topics}
+        said = {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): partition.error_code
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+        for code in results_of(answered(action.offsets, said)).values():
+            coordinator.raise_error(code, "committing offsets in a transaction")
 
     async def end(self, action: End, producer: ProducerIdAndEpoch, version: int) -> tuple[ProducerIdAndEpoch, int]:
         """End the transaction. Return the producer id and epoch of the next (none: the same), and the version."""
