@@ -10,7 +10,7 @@ from odradek.broker import server, turns
 from odradek.broker.configs import definition
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination.consumer import regexes
-from odradek.broker.coordination.groups import history
+from odradek.broker.coordination.groups import history, subscriptions
 from odradek.broker.coordination.modern import target
 from odradek.broker.coordination.share_groups import state_work
 from odradek.broker.coordination.share_states import machine as share_machine
@@ -118,6 +118,7 @@ FIXED = {
     "time until an HTTP response is read (s)": endpoint.RESPONSE_S,
     "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
     "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
+    "topics and partitions of a classic member's subscription that the broker reads": subscriptions.MAX_VALUES,
     "members and partitions of a consumer or share group whose target is computed in one turn": target.MAX_AT_ONCE,
     "states of partitions that one share group asks the share coordinator for at the same time": state_work.AT_ONCE,
     "batches of one share state": share_machine.MAX_BATCHES,

@@ -11,6 +11,7 @@ import struct
 from typing import TypeVar
 
 from ..codec import Buffer, decoder, encode_versioned
+from ..decoding import NO_LIMIT
 from ..errors import TruncatedMessage, UnknownVersion
 from ..schema import Message, Struct, array, binary, int32, string
 
@@ -43,12 +44,15 @@ class ConsumerProtocolAssignment(Message, versions="0-3"):
     user_data: bytes | None = binary("0+", nullable="0+", default=None)
 
 
-def decode_versioned(cls: type[M], buffer: Buffer) -> M:
-    """Return the subscription or assignment behind its version. Ignores bytes after it. Raises DecodeError."""
+def decode_versioned(cls: type[M], buffer: Buffer, max_values: int = NO_LIMIT) -> M:
+    """Return the subscription or assignment behind its version. Ignores bytes after it.
+
+    Raises DecodeError, also for one of more than `max_values` topics and partitions.
+    """
     if len(buffer) < 2:
         raise TruncatedMessage(f"{cls.__name__} lacks the two bytes of its version")
     (version,) = struct.unpack_from(">h", buffer)
     if version < 0:
         raise UnknownVersion(f"{cls.__name__} has no version {version}")
-    message, _ = decoder(cls, min(version, cls.VERSIONS[-1]))(buffer, 2)
+    message, _ = decoder(cls, min(version, cls.VERSIONS[-1]))(buffer, 2, max_values)
     return message

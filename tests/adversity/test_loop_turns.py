@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from struct import pack
 
 import pytest
 from odradek.broker import BrokerConfig
@@ -29,6 +30,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -251,6 +253,21 @@ async def test_a_produce_of_a_hundred_sound_batches_is_appended_a_few_a_turn(mea
     results = response.responses[0].partition_responses
     first = results[0].base_offset
     assert [(each.error_code, each.base_offset) for each in results] == [(0, first + at) for at in range(BATCHES)]
+    assert measured.longest_turn_ms <= LIMIT_MS
+
+
+async def test_a_member_that_subscribes_a_megabyte_of_topics_without_a_name(measured: MeasuredBroker) -> None:
+    def owned(count: int) -> bytes:
+        return pack(">hiii", 3, 0, -1, count) + bytes(6 * count) + pack(">ih", -1, -1)
+
+    join = JoinGroupRequest("many", 10_000, 10_000, protocol_type="consumer")
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
+        measured.begin()
+        for count in (MIB // 6, MIB // 6 - 1):
+            join.protocols = [JoinGroupRequestProtocol("range", owned(count))]
+            while (joined := await raw.ask(ApiKey.JOIN_GROUP, 3, join)).error_code:
+                pass  # the coordinator is loading
+            join.member_id = joined.member_id
     assert measured.longest_turn_ms <= LIMIT_MS
 
 

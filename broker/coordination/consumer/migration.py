@@ -37,7 +37,7 @@ from ..groups.events import (
 )
 from ..groups.group import Group
 from ..groups.records import ClassicEnded, GroupRecord, PartRecord
-from ..groups.subscriptions import CONSUMER, read_subscription
+from ..groups.subscriptions import CONSUMER, MAX_VALUES, read_subscription
 from ..interfaces import Topics
 from ..modern.events import MemberSilent
 from ..modern.state import Place, by_topic
@@ -107,7 +107,7 @@ def _has_user_data(assignment: bytes) -> bool:
     if not assignment:
         return False
     try:
-        return bool(decode_versioned(ConsumerProtocolAssignment, assignment).user_data)
+        return bool(decode_versioned(ConsumerProtocolAssignment, assignment, MAX_VALUES).user_data)
     except DecodeError:
         return True
 

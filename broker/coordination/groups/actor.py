@@ -22,6 +22,8 @@ from .group import Group
 
 # A step of more topics, or of more partitions of one member, takes a slice and more.
 MANY_TOPICS = 1_000
+# And so does one that reads more bytes of what classic members subscribe: each two may be a topic.
+MANY_BYTES = 20_000
 
 GroupActor = Actor[Group, Event, Outcome]
 
@@ -44,16 +46,27 @@ def _waits(event: Event) -> bool:
     return isinstance(event, _WAIT_FOR_COMMITS)
 
 
+# The events for which all subscriptions of a classic group are read.
+_READ_SUBSCRIPTIONS = (events.ConsumerHeartbeat, events.DeleteOffsets, events.ExpireOffsets)
+
+
 def _is_long(group: Group, event: Event) -> bool:
     """Return whether a step is of very many topics or partitions."""
     if isinstance(event, TargetComputed):
         return sum(map(len, event.targets.values())) > MANY_TOPICS
-    assert isinstance(event, (events.ConsumerHeartbeat, events.ShareHeartbeat))
+    if group.consumer is None and isinstance(event, _READ_SUBSCRIPTIONS) and _subscribed_bytes(group) > MANY_BYTES:
+        return True
+    if not isinstance(event, (events.ConsumerHeartbeat, events.ShareHeartbeat)):
+        return False
     body = group.consumer if isinstance(event, events.ConsumerHeartbeat) else group.share
     member = None if body is None else body.members.get(event.member_id)
     said = None if member is None else member.said
     many = max(len(event.topics or ()), 0 if member is None else len(member.target))
     return max(many, 0 if said is None else len(said.subscribed_topic_names)) > MANY_TOPICS
+
+
+def _subscribed_bytes(group: Group) -> int:
+    return sum(len(metadata) for member in group.roster.members.values() for _, metadata in member.protocols)
 
 
 def _reject(event: Event, error: ErrorCode) -> None:
@@ -72,7 +85,7 @@ GROUPS: Machine[Group, Event, Outcome] = Machine(
     timer_events=get_args(events.TimerEvent),
     locks=_locks,
     waits=_waits,
-    long_events=(events.ConsumerHeartbeat, events.ShareHeartbeat, TargetComputed),
+    long_events=(*_READ_SUBSCRIPTIONS, events.ShareHeartbeat, TargetComputed),
     is_long=_is_long,
     append_error=append_error,
     append_failed=events.AppendFailed,

@@ -14,12 +14,15 @@ from .group import Group
 
 # The protocol type of groups of consumers.
 CONSUMER = "consumer"
+# A subscription of more topics and partitions is not read: they take two microseconds each. A heartbeat of a consumer
+# group may have as many.
+MAX_VALUES = 10_000
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
     """Return what a classic member subscribes, or None if it cannot be read."""
     try:
-        return decode_versioned(ConsumerProtocolSubscription, metadata)
+        return decode_versioned(ConsumerProtocolSubscription, metadata, MAX_VALUES)
     except DecodeError:
         return None
 
