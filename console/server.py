@@ -89,17 +89,17 @@ class Console(Service):
         )
         self._listener = Listener(listener, app.answer)
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Begin to sample, then listen. Raises OSError, HistoryFileError."""
         try:
             await self.history.start()
             await self._listener.start()
         except BaseException:
-            await self.stop()
+            await self._close()
             raise
         _log.info("the console of %s listens on %s", self._config.cluster.bootstrap_servers, self.url)
 
-    async def stop(self) -> None:
+    async def _close(self) -> None:
         """Close the pages, then the history, then the clients. May be called again."""
         await self._listener.stop()
         await self.history.stop()

@@ -54,7 +54,7 @@ class Registry(Service):
         )
         self._listener = Listener(listener, door.answer)
 
-    async def start(self) -> None:
+    async def _open(self) -> None:
         """Read the log, then listen. Raises KafkaError, RegistryError, OSError."""
         try:
             await self._log.start()
@@ -66,7 +66,7 @@ class Registry(Service):
             _log.warning("%s is open: everybody who reaches it is let in. Give it a login (--login-file)", self.url)
         _log.info("listening on %s", self.url)
 
-    async def stop(self) -> None:
+    async def _close(self) -> None:
         """Accept no more connections, end those that are there, finish the change under way, close the log."""
         await self._listener.stop()
         await self._log.stop()

@@ -14,7 +14,7 @@ from odradek.web import connection
 from odradek.web import listener as web_listener
 from odradek.web.connection import Limits
 from odradek.web.exchange import Request, Response
-from odradek.web.listener import Listener, ListenerConfig
+from odradek.web.listener import Listener, ListenerConfig, Service, StoppedEarly
 
 
 async def test_a_client_whose_handshake_ends_after_the_stop_is_not_served(tmp_path: Path) -> None:
@@ -235,3 +235,36 @@ async def test_connections_of_one_address_leave_others_a_way_in() -> None:
             writer.transport.abort()
     finally:
         await listener.stop()
+
+
+class Slow(Service):
+    """A service that reads for a while before it listens."""
+
+    def __init__(self) -> None:
+        self._listener = Listener(ListenerConfig(), _taken)
+
+    async def _open(self) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await self._listener.start()
+
+    async def _close(self) -> None:
+        await self._listener.stop()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_stop_ends_the_start_of_a_service(turns: int) -> None:
+    service = Slow()
+    starting = asyncio.create_task(service.start())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await service.stop()
+    if turns:
+        with pytest.raises(StoppedEarly):
+            await starting
+    else:
+        # It had not begun.
+        await starting
+        await service.stop()
+    with pytest.raises(AssertionError, match="it does not listen"):
+        _ = service.address
