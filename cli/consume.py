@@ -32,6 +32,7 @@ from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
     from ..client import Admin, Consumer, TopicPartition
+    from ..client.consumer.known_ends import KnownEnds
 
 # How long a signal, or the end of the topic, may go unnoticed while no records arrive.
 _POLL_MS = 250
@@ -191,6 +192,7 @@ def _on_signals(act: Callable[[], object]) -> None:
 
 async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> None:
     from ..client import Consumer
+    from ..client.consumer.known_ends import KnownEnds
 
     async with open_admin(bootstrap_server) as admin:
         topics, partitions = await _partitions(admin, reading)
@@ -220,7 +222,9 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
         stop = asyncio.Event()
         _on_signals(stop.set)
         printer = RecordPrinter(line, bounds, RecordOutput(sys.stdout.fileno(), stop), tracks=reading.group is not None)
-        await _print(consumer, reading.limit, printer, ends, stop)
+        # With --wait, records beyond the end may come, also to a topic that is made again.
+        known = KnownEnds(consumer, {} if reading.wait else ends, patient=True)
+        await _print(consumer, reading.limit, printer, ends, known, stop)
         for each, offset in printer.first_not_delivered().items():
             if each in consumer.assignment():
                 consumer.seek(each, offset)
@@ -239,18 +243,27 @@ async def _protocol(admin: Admin, group: str | None) -> str:
 
 
 async def _print(
-    consumer: Consumer, limit: int | None, printer: RecordPrinter, ends: dict[TopicPartition, int], stop: asyncio.Event
+    consumer: Consumer,
+    limit: int | None,
+    printer: RecordPrinter,
+    ends: dict[TopicPartition, int],
+    known: KnownEnds,
+    stop: asyncio.Event,
 ) -> None:
-    """Print records until a signal, the limit or the ends."""
+    """Print records until a signal, the limit or the ends. Raises UnknownTopic where these will never come."""
     while not stop.is_set() and (limit is None or printer.count < limit):
         if ends and await _at_end(consumer, ends):
             return
         left = _RECORDS_AT_ONCE if limit is None else min(limit - printer.count, _RECORDS_AT_ONCE)
         if limit is None and printer.takes_batches:
-            for partition, batches in (await consumer.getbatches(timeout_ms=_POLL_MS)).items():
+            found = await consumer.getbatches(timeout_ms=_POLL_MS)
+            known.check(() if found else known.ends)
+            for partition, batches in found.items():
                 await printer.print_batches(partition, batches)
         else:
-            for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)).items():
+            polled = await consumer.getmany(timeout_ms=_POLL_MS, max_records=left)
+            known.check(() if polled else known.ends)
+            for partition, records in polled.items():
                 await printer.print(partition, records)
 
 

@@ -185,10 +185,15 @@ class _Transfer:
 
     async def run(self) -> None:
         """Copy until every partition is at its end."""
+        from ..client.consumer.known_ends import KnownEnds
+
         await self._commit()  # before the first record, so that an interrupted copy is known as one
         ahead = {each: partition.now for each, partition in self._partitions.items()}
+        known = KnownEnds(self._consumer, {each: at.end for each, at in self._partitions.items()}, patient=True)
         while not all([await self._is_done(each) for each in self._partitions]):
-            for each, batches in (await self._consumer.getbatches(timeout_ms=_POLL_MS)).items():
+            found = await self._consumer.getbatches(timeout_ms=_POLL_MS)
+            known.check(() if found else known.ends)
+            for each, batches in found.items():
                 for batch in batches:
                     ahead[each] = await self._send(each, batch, ahead[each])
             if self._bytes > _BYTES_PER_COMMIT:

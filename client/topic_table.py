@@ -14,13 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Unpack
 
 from .. import how_to_install
-from ..protocol.primitives import ZERO_UUID
 from .archive import Archive, check_packages
 from .arrow.brokers import Brokers
 from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
@@ -29,12 +28,13 @@ from .arrow.fetch import OffsetRange
 from .arrow.tables import COLUMNS, DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
+from .consumer.known_ends import KnownEnds
 from .core.clock import first_ms
 from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, security_options
 from .core.security import SecurityArguments
-from .errors import DirectReadNotPossible, InvalidOption, KafkaError, OffsetOutOfRange, UnknownTopic
+from .errors import DirectReadNotPossible, InvalidOption
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -286,10 +286,10 @@ async def _read(
     consumer.assign(left)
     for place in left:
         consumer.seek(place, starts[place])
-    check = _still_there(consumer, ends)
+    known = KnownEnds(consumer, ends)
     while left:
         found = await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)
-        await check(() if found else left)
+        known.check(() if found else left)
         _fill(filled, found, starts)
         del found  # so that the memory of the fetch is used again at once
         for place in list(left):
@@ -300,33 +300,6 @@ async def _read(
                 consumer.pause(place)
         if progress is not None:
             progress(sum(min(at[place], ends[place]) - starts[place] for place in starts if place in at), total)
-
-
-def _still_there(
-    consumer: Consumer, ends: Mapping[TopicPartition, int]
-) -> Callable[[Collection[TopicPartition]], Awaitable[None]]:
-    """Return what raises UnknownTopic or OffsetOutOfRange where records will never come: a consumer waits for ever.
-
-    It also asks for the ends of partitions: those of which a poll has found nothing.
-    """
-    cluster = consumer._running().cluster  # pyright: ignore[reportPrivateUsage]
-    ids = {topic: cluster.view.topic_id(topic) for topic, _ in ends}
-
-    async def check(silent: Collection[TopicPartition]) -> None:
-        try:
-            found = await consumer.end_offsets(silent) if silent else {}
-        except KafkaError:
-            for topic in ids:
-                await consumer.partitions_for(topic)
-            raise
-        for topic, known in ids.items():
-            if cluster.view.topic_id(topic) not in (known, ZERO_UUID):
-                raise UnknownTopic(f"topic {topic!r} was deleted and created again")
-        for place, end in found.items():
-            if end < ends[place]:
-                raise OffsetOutOfRange(f"{place} ends at {end} now, and went on to {ends[place]} before")
-
-    return check
 
 
 def _fill(

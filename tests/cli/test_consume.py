@@ -8,9 +8,12 @@ import signal
 import subprocess
 import termios
 from array import array
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from odradek.client.blocking import Admin
+from odradek.testing import kafka
 from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
@@ -225,3 +228,18 @@ def test_records_of_internal_topics_are_printed_in_words(broker: str, numbers: s
     assert states[0] == "Empty" and states[-1] == "CompleteCommit"
     raw = printed(broker, *args, "--format", r"%k{hex}\n", "--raw")
     assert b"\0\0\0\6paying".hex() in raw
+
+
+@pytest.mark.parametrize("args", [(), ("--group", "g")])
+def test_a_topic_that_is_deleted_meanwhile_has_no_end_to_wait_for(args: tuple[str, ...]) -> None:
+    with kafka() as k, Admin(k.address) as admin:
+        k.put("t", ["v"])
+
+        @k.on("Fetch")
+        def delete(request: Any, proceed: Any) -> None:
+            if "t" in k.topics():
+                admin.delete_topics(["t"])
+
+        assert delete is not None
+        done = odradek(k.address, "consume", "t", "--until-end", "-X", "default.api.timeout.ms=500", *args)
+    assert done.returncode == 1 and "'t' is not there any more" in done.stderr

@@ -154,7 +154,7 @@ def truncate(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("happens", "error", "text"),
     [
-        (lambda cluster: cluster.delete("t"), UnknownTopic, "was not there"),
+        (lambda cluster: cluster.delete("t"), UnknownTopic, "not there any more"),
         (lambda cluster: cluster.make_again("t"), (UnknownTopic, OffsetOutOfRange), "created again|ends at 0"),
         (truncate, OffsetOutOfRange, "ends at 0 now, and went on to 50"),
     ],
