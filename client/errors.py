@@ -7,7 +7,7 @@ that `except KafkaError as error: if error.retriable` handles both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -381,6 +381,13 @@ def raise_error(code: int, message: str | None, what: str) -> None:
     """Raise the error of a code in a response, unless it is 0."""
     if (error := error_of(code, message, what)) is not None:
         raise error
+
+
+def only(results: Sequence[R], asked: object) -> R:
+    """Return the one result of a response about one thing. Raises BadResponse where there is another number."""
+    if len(results) != 1:
+        raise BadResponse(f"{len(results)} results came for {asked}, about which alone the broker was asked")
+    return results[0]
 
 
 def answered(asked: Iterable[Item], said: Mapping[Item, R | KafkaError]) -> dict[Item, R | KafkaError]:

@@ -22,7 +22,7 @@ from ..core.cluster import Cluster
 from ..core.descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
 from ..core.leaders import one_by_one
 from ..core.options import check_mapping, check_switches, items_of
-from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
+from ..errors import ErrorCode, InvalidOption, UnknownTopic, only, raise_error
 
 R = TypeVar("R", bound=Message)
 
@@ -45,12 +45,10 @@ async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[s
     wanted = DescribeConfigsResource(resource.type, resource.name, keys)
     request = DescribeConfigsRequest([wanted], include_synonyms=True, include_documentation=True)
     response = await _request(cluster, resource, request, DescribeConfigsResponse)
-    entries: dict[str, ConfigEntry] = {}
-    for result in response.results:
-        _check_topic(result.error_code, resource)
-        raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
-        entries = {entry.name: _entry(entry) for entry in result.configs}
-    return entries
+    result = only(response.results, resource)
+    _check_topic(result.error_code, resource)
+    raise_error(result.error_code, result.error_message, f"the configs of {resource} cannot be described")
+    return {entry.name: _entry(entry) for entry in result.configs}
 
 
 def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
@@ -88,9 +86,9 @@ async def _alter_one(
     wanted = AlterConfigsResource(resource.type, resource.name, configs)
     request = IncrementalAlterConfigsRequest([wanted], validate_only)
     response = await _request(cluster, resource, request, IncrementalAlterConfigsResponse)
-    for result in response.responses:
-        _check_topic(result.error_code, resource)
-        raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
+    result = only(response.responses, resource)
+    _check_topic(result.error_code, resource)
+    raise_error(result.error_code, result.error_message, f"the configs of {resource} were not altered")
 
 
 def _check_topic(error_code: int, resource: ConfigResource) -> None:

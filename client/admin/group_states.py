@@ -44,7 +44,7 @@ from ..core.descriptions import ConfigResource, GroupDescription, GroupMember, S
 from ..core.leaders import for_items
 from ..core.metadata import Node
 from ..core.options import by_partition, items_of
-from ..errors import UnsupportedVersion, error_of, raise_error
+from ..errors import UnsupportedVersion, error_of, only, raise_error
 from ..record import TopicPartition, by_topic
 from .configs import describe_configs
 
@@ -91,8 +91,9 @@ async def is_newer(coordinator: Coordinator) -> bool:
 
 async def _describe_classic_group(coordinator: Coordinator) -> GroupDescription:
     response = await coordinator.request(DescribeGroupsRequest(groups=[coordinator.key]), DescribeGroupsResponse)
-    coordinator.raise_error(response.groups[0].error_code, "the description")
-    return _classic_group(response.groups[0], coordinator.node)
+    group = only(response.groups, coordinator.key)
+    coordinator.raise_error(group.error_code, "the description")
+    return _classic_group(group, coordinator.node)
 
 
 def _classic_group(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
@@ -189,7 +190,7 @@ async def list_share_group_offsets(cluster: Cluster, group_id: str) -> dict[Topi
 async def _list_once(coordinator: Coordinator) -> dict[TopicPartition, ShareOffset]:
     request = DescribeShareGroupOffsetsRequest(groups=[DescribeShareGroupOffsetsRequestGroup(coordinator.key, None)])
     response = await coordinator.request(request, DescribeShareGroupOffsetsResponse)
-    (group,) = response.groups
+    group = only(response.groups, coordinator.key)
     coordinator.raise_error(group.error_code, "reading the start offsets", group.error_message)
     found: dict[TopicPartition, ShareOffset] = {}
     for topic in group.topics:

@@ -31,7 +31,7 @@ from ..core.descriptions import (
 )
 from ..core.leaders import for_items, one_by_one
 from ..core.options import by_partition, checked_offset, items_of
-from ..errors import error_of, raise_error
+from ..errors import error_of, only, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .group_states import describe_group, is_newer
 
@@ -91,7 +91,7 @@ async def explain_group(cluster: Cluster, group_id: str) -> list[GroupRebalance]
 async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
     request = DescribeGroupsRequest(groups=[coordinator.key], include_history=True)
     response = await coordinator.request(request, DescribeGroupsResponse)
-    (group,) = response.groups
+    group = only(response.groups, coordinator.key)
     if ErrorCode.of(group.error_code) is ErrorCode.GROUP_ID_NOT_FOUND and await is_newer(coordinator):
         return []
     coordinator.raise_error(group.error_code, "the history")
@@ -244,5 +244,4 @@ async def delete_groups(cluster: Cluster, *group_ids: str | Iterable[str]) -> No
 async def _delete(coordinator: Coordinator) -> None:
     request = DeleteGroupsRequest(groups_names=[coordinator.key])
     response = await coordinator.request(request, DeleteGroupsResponse)
-    for result in response.results:
-        coordinator.raise_error(result.error_code, "the deletion")
+    coordinator.raise_error(only(response.results, coordinator.key).error_code, "the deletion")

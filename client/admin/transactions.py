@@ -28,7 +28,7 @@ from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..core.leaders import group_by_leader, know_leaders, one_by_one, request_from_leaders, timeout_of
 from ..core.options import items_of
-from ..errors import error_of, raise_error, results_of
+from ..errors import error_of, only, raise_error, results_of
 from ..record import TopicPartition, by_topic
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
@@ -106,7 +106,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
     request = transactions.DescribeTransactionsRequest([transactional_id])
     node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
     response = await cluster.request(node_id, request, transactions.DescribeTransactionsResponse)
-    (state,) = response.transaction_states
+    state = only(response.transaction_states, transactional_id)
     if ErrorCode.of(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise KafkaError(ErrorCode.of(state.error_code), f"transactional id {transactional_id!r} does not exist")
     raise_error(state.error_code, None, f"transactional id {transactional_id!r} cannot be described")
@@ -193,9 +193,8 @@ async def abort_transaction(cluster: Cluster, partition: TopicPartition, produce
         await know_leaders(cluster, [partition])
         for leader in group_by_leader(cluster, [partition]):
             response = await cluster.request(leader, WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse)
-            for topic in (topic for result in response.markers for topic in result.topics):
-                for each in topic.partitions:
-                    raise_error(each.error_code, None, f"the transaction in {partition} was not aborted")
+            result = only(only(only(response.markers, producer).topics, partition).partitions, partition)
+            raise_error(result.error_code, None, f"the transaction in {partition} was not aborted")
             return
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
 

@@ -29,7 +29,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..core.exchange import MAX_FRAME_BYTES
 from ..core.option_values import Address
-from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic, raise_error
+from ..errors import OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic, only, raise_error
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, leader_address
 from .connection import BlockingConnection, IsolationLevel, ReadOptions
@@ -191,9 +191,7 @@ class RangeFetch:
             self._waited_s += self._brokers.clock() - began
         self._in_flight = False
         raise_error(response.error_code, None, f"fetch of {self._range}")
-        if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
-            raise BadResponse(f"fetch of {self._range}: the response is not about that one partition")
-        return response.responses[0].partitions[0]
+        return only(only(response.responses, self._range).partitions, self._range)
 
     def _request(self) -> FetchRequest:
         numbers = self._options.client.numbers

@@ -48,7 +48,7 @@ from ...protocol.schema import Message
 from ..core.cluster import Cluster
 from ..core.connection import Connection
 from ..core.coordinator import TRANSACTION, Coordinator
-from ..errors import answered, results_of
+from ..errors import answered, only, results_of
 from ..record import ConsumerGroupMetadata, TopicPartition, by_topic
 from .batch import NO_PRODUCER_ID, ProducerIdAndEpoch
 from .transaction_machine import IMPLICIT, AddGroup, AddPartitions, CommitOffsets, End, Initialize
@@ -218,7 +218,7 @@ class QueryBatches:
 
         async def attempt() -> bool:
             response = await self._coordinator.request(request, DescribeTransactionsResponse)
-            (found,) = response.transaction_states
+            found = only(response.transaction_states, transactional_id)
             if ErrorCode.of(found.error_code) is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 self._coordinator.raise_error(found.error_code, f"describing {transactional_id}")
             return found.transaction_state == "Ongoing"
@@ -249,7 +249,8 @@ class QueryBatches:
 
         async def attempt() -> None:
             response = await self._coordinator.request(request, DescribeTransactionsResponse)
-            for each in response.transaction_states:
+            said = {each.transactional_id: each for each in response.transaction_states}
+            for each in results_of(answered(request.transactional_ids, said)).values():
                 self._coordinator.raise_error(each.error_code, f"describing {each.transactional_id}")
                 if each.transaction_state == "PrepareCommit":
                     why = f"the markers of {each.transactional_id} are being written"

@@ -164,9 +164,10 @@ def _one_batch(topic: FetchTopic) -> FetchRequest:
 
 def _timestamp_of(response: FetchResponse, of: TopicPartition, offset: int) -> dict[TopicPartition, int]:
     """Return the time of the first record at or after an offset; nothing where the log has ended or gone."""
-    if response.error_code or not response.responses or response.responses[0].partitions[0].error_code:
+    found = [each for topic in response.responses for each in topic.partitions]
+    if response.error_code or not found or found[0].error_code:
         return {}
-    data = memoryview(response.responses[0].partitions[0].records or b"")
+    data = memoryview(found[0].records or b"")
     for at, header in iter_headers(data):
         for record in iter_records(data, at, header, True):
             if record.offset >= offset:

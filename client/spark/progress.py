@@ -28,7 +28,7 @@ from ..arrow.connection import ClientOptions
 from ..arrow.fetch import OffsetRange
 from ..core.coordinator import GROUP, coordinator_in, coordinator_request
 from ..core.option_values import Address
-from ..errors import KafkaError, raise_error
+from ..errors import KafkaError, only, raise_error
 from .options import SourceOptions
 
 # The names of the query's id and of the batch's number among the local properties of a task.
@@ -103,7 +103,8 @@ def commit(brokers: Brokers, group: str, wanted: OffsetRange, given_up: threadin
         if given_up.is_set():
             return
         response = connection.request(request, OffsetCommitResponse)
-    raise_error(response.topics[0].partitions[0].error_code, None, f"commit of {wanted}")
+    result = only(only(response.topics, wanted).partitions, wanted)
+    raise_error(result.error_code, None, f"commit of {wanted}")
 
 
 def _coordinator(brokers: Brokers, group: str) -> Address:

@@ -35,7 +35,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.shapes.answers import has_whole, rejected, whole_rejection
 from odradek.protocol.shapes.table import lists_in
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
-from odradek.tests.support.fakes.wire import Call, Step
+from odradek.tests.support.fakes.wire import Call, Step, answer
 from odradek.tests.support.seeds import IS_SOAK
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
@@ -220,3 +220,19 @@ async def meet(name: str, codes: list[ErrorCode]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_each_error_is_survived_or_told_once(name: str) -> None:
     uvloop.run(meet(name, SAMPLE))
+
+
+async def leave_out(name: str) -> None:
+    case = CASES[name]
+    key = case.key or ApiKey[name.upper()]
+    async with FakeCluster({"a": 1, "b": 1}) as cluster, asyncio.timeout(60):
+        cluster.defaults[key] = answering(case, key, ErrorCode.NONE)
+        cluster.on(key, answer(message(key, "response")()))
+        async with Admin(cluster.address, retry_backoff_ms=0.1, retry_backoff_max_ms=0.1) as admin:
+            await case.call(admin)
+        assert len(cluster.calls(key)) == (3 if case.one_by_one else 2)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.items and name != "fence_producers"])
+def test_an_item_that_an_answer_leaves_out_is_asked_for_again(name: str) -> None:
+    uvloop.run(leave_out(name))
