@@ -326,7 +326,7 @@ def _captured(response: EncodedResponse | Pending, seen: list[SeenRequest]) -> E
         def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
             return _captured(response.finish(future), seen)
 
-        return Pending(response.future, finish)
+        return response._replace(finish=finish)
     joined = _joined(response)
     for each in seen:
         each.response = joined
@@ -342,7 +342,7 @@ def _noted(response: EncodedResponse | Pending, recent: RecentRequest) -> Encode
     def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
         return _noted(response.finish(future), recent)
 
-    return Pending(response.future, finish)
+    return response._replace(finish=finish)
 
 
 def _joined(response: EncodedResponse) -> bytes | None:

@@ -519,6 +519,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if isinstance(response, Pending):
             self._wait(response)
+            self._close_if_done()
             return
         self._received.settle()
         self.last_active_ms = self._owner.clock.monotonic_ms()

@@ -272,7 +272,7 @@ class Dispatcher:
             done.result()
             return self(connection, kept)
 
-        return Pending(done, handle)
+        return Pending(done, handle, goes_on=True)
 
     def _prepare(self, key: int, version: int, data: memoryview) -> _Served:
         """Find the way of a (key, version) that no client has sent yet, and keep it."""

@@ -457,6 +457,24 @@ async def test_what_came_before_a_close_is_handled_up_to_the_first_request_with_
     assert not server.processor.waiting
 
 
+async def test_a_request_that_goes_on_for_a_while_without_its_client_ends_where_it_waits_for_something(
+    server: Server,
+) -> None:
+    first: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
+    server.answer = lambda frame: Pending(first, lambda done: Pending(waiting), goes_on=True)
+    _, writer = await server.connect()
+    writer.write(frame_of(b"wait"))
+    await until(lambda: bool(server.seen))
+    writer.transport.abort()
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert server.processor.connections
+    first.set_result(None)
+    await until(waiting.cancelled)
+    assert not server.processor.connections
+
+
 async def test_closing_waits_for_answers_under_way(server: Server) -> None:
     waiting: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
     server.answer = lambda frame: Pending(waiting)
