@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from random import Random
 
 from odradek.testing.simulation.cluster import SESSION_S, Cluster, Node
@@ -46,6 +47,10 @@ _MOMENTS: tuple[str, ...] = (
     ".journal",
 )
 _SOON_S = 2.0
+# For so long a fault waits that would take too much of a cluster that is not whole.
+_WHOLE_S = 1.5
+# So many pairs of faults a seed has at most, and how far it is in the list from one to the next: neighbours are alike.
+_PAIRS, _STEP = 4, 49
 # The files that a disk has no room for, or cannot write. "": all.
 _FILES = ("", "", ".log", ".index", ".timeindex", ".journal", ".snapshot", "checkpoint", ".tmp")
 
@@ -66,18 +71,34 @@ class Fault:
         return f"{self.kind}: node {self.node}{other}, for {self.lasts_s:.2f} s"
 
 
-def plan(chance: Random, nodes: int, lasts_s: float) -> list[Fault]:
-    """Draw the faults of a run: most are of few kinds, so that these come together, also if they are many."""
+def plan(chance: Random, nodes: int, lasts_s: float, seed: int = 0) -> list[Fault]:
+    """Draw the faults of a run: most are of few kinds, so that these come together, also if they are many.
+
+    Some come two at a time: by seed all pairs have their turn.
+    """
     found, at_s = list[Fault](), 1.0
     kinds = ONE if nodes == 1 else MANY
-    often, pace_s = chance.sample(kinds, 3), chance.choice((2.0, 5.0))
+    pairs = list(combinations_with_replacement(sorted(set(kinds)), 2))
+    often, pace_s, turn = chance.sample(kinds, 3), chance.choice((2.5, 6.0)), seed // 2 * _PAIRS
     while (at_s := at_s + chance.uniform(0.3, pace_s)) < lasts_s:
-        kind = chance.choice(often if chance.random() < 0.6 else kinds)
-        node = chance.randint(1, nodes)
-        other = node % nodes + 1
-        duration_s = chance.choice((chance.uniform(0.05, 1.0), chance.uniform(1.0, 9.0)))
-        found.append(Fault(at_s, kind, node, other, duration_s, chance.getrandbits(30)))
+        if chance.random() < 0.4:
+            # What needs a whole cluster comes first.
+            first, second = sorted(
+                chance.sample(pairs[turn * _STEP % len(pairs)], 2), key=lambda kind: kind not in _LOSING
+            )
+            turn += 1
+            found.append(_fault(chance, first, nodes, at_s, chance.uniform(0.5, 4.0)))
+            found.append(_fault(chance, second, nodes, at_s + chance.uniform(0.0, 0.4), chance.uniform(0.5, 4.0)))
+        else:
+            kind = chance.choice(often if chance.random() < 0.6 else kinds)
+            duration_s = chance.choice((chance.uniform(0.05, 1.0), chance.uniform(1.0, 9.0)))
+            found.append(_fault(chance, kind, nodes, at_s, duration_s))
     return found
+
+
+def _fault(chance: Random, kind: str, nodes: int, at_s: float, lasts_s: float) -> Fault:
+    node = chance.randint(1, nodes)
+    return Fault(at_s, kind, node, node % nodes + 1, lasts_s, chance.getrandbits(30))
 
 
 class Faults:
@@ -97,6 +118,8 @@ class Faults:
         """Begin each fault at its time."""
         for fault in faults:
             await asyncio.sleep(max(0, fault.at_s - self._cluster.world.now_s))
+            if fault.kind in _LOSING and self._cluster.is_replicated:
+                await self._seen(lambda: is_whole(self._cluster), _WHOLE_S)
             kind = self._possible(fault)
             if kind is None:
                 continue
@@ -247,9 +270,9 @@ class Faults:
     def _isrs_of(self, node: Node) -> list[set[int]]:
         return [isr for _, _, isr, _ in replicas_of(self._cluster) if node.number in isr]
 
-    async def _seen(self, what: Callable[[], bool]) -> None:
+    async def _seen(self, what: Callable[[], bool], within_s: float = 20.0) -> None:
         """Wait for something, but not too long."""
-        for _ in range(1_000):
+        for _ in range(int(within_s / 0.02)):
             if what():
                 return
             await asyncio.sleep(0.02)
@@ -293,8 +316,9 @@ class Faults:
             process.loop.call_soon(ensemble.heal, node.number)
 
     async def _clock(self, node: Node, fault: Fault) -> None:
+        """Have the clock jump. It stays wrong."""
         node.clocks.ahead_ms = fault.number % 20_000 - 10_000
-        await asyncio.sleep(0)
+        await asyncio.sleep(fault.lasts_s)
 
     async def _slow(self, node: Node, fault: Fault) -> None:
         process = node.process

@@ -20,6 +20,8 @@ class Transaction:
     name: str
     values: list[tuple[Place, bytes]] = field(default_factory=list)
     committed: bool | None = None
+    # The offset that it commits for the group of its writer; None: none.
+    offset: int | None = None
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 from typing import Any
 
-from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
+from odradek.client import Admin, Consumer, Producer, RecordMetadata, TopicPartition
 from odradek.protocol.errors import KafkaError
 from odradek.testing.simulation.world import World
 
@@ -99,6 +100,8 @@ class TransactionWriter(Load):
             for at in range(self.chance.randint(1, 3)):
                 value = f"{transaction.name}/{partition}.{at}".encode()
                 transaction.values.append(((WHOLE, partition), value))
+        if self.chance.random() < 0.4:
+            transaction.offset = self._number
         self.history.transactions.append(transaction)
         return transaction, self.chance.random() < 0.75
 
@@ -107,6 +110,8 @@ class TransactionWriter(Load):
         await producer.begin_transaction()
         for (topic, partition), value in transaction.values:
             await producer.send(topic, value, partition=partition)
+        if transaction.offset is not None:
+            await producer.send_offsets({TopicPartition(PLAIN, 0): transaction.offset}, group_of(self.name))
         await asyncio.sleep(self.chance.expovariate(self.rate))
         if commits:
             await producer.commit_transaction()
@@ -120,6 +125,26 @@ class TransactionWriter(Load):
         transaction.committed = commits
         self.world.tell(self.name, f"transaction {transaction.name} is {'committed' if commits else 'aborted'}")
         self.history.counts["committed" if commits else "aborted"] += 1
+
+
+def group_of(writer: str) -> str:
+    """Return the group whose offsets a writer commits in its transactions: the numbers of these."""
+    return f"offsets of {writer}"
+
+
+async def check_offsets(history: History, addresses: str) -> AsyncIterator[str]:
+    """Check that each group has the offset of a transaction that was committed, and of no earlier one than it must."""
+    found: dict[str, list[Transaction]] = defaultdict(list)
+    for each in history.transactions:
+        if each.offset is not None and each.committed is not False:
+            found[each.name.partition(":")[0]].append(each)
+    async with Admin(addresses) as admin:
+        for writer, transactions in found.items():
+            offsets = await admin.list_group_offsets(group_of(writer))
+            offset = max((each.offset for each in offsets.values()), default=0)
+            least = max((each.offset or 0 for each in transactions if each.committed), default=0)
+            if offset < least or offset not in (0, *(each.offset for each in transactions)):
+                yield f"{group_of(writer)}: {offset} is committed, after the transaction {writer}:{least} was"
 
 
 class Reader(Load):

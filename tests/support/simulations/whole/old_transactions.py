@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -19,14 +20,20 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from odradek.testing.simulation.world import EPOCH_MS
 from odradek.tests.support.clients.raw import batch_of
 
 from .history import Place
-from .load import WHOLE, TransactionWriter
+from .load import PLAIN, WHOLE, TransactionWriter, group_of
 from .requests import Requests, check
 
-_ADD_VERSION = _END_VERSION = 3
+_ADD_VERSION = _END_VERSION = _OFFSETS_VERSION = 3
 _PRODUCE_VERSION = 11
 _RETRIES = 60
 
@@ -78,6 +85,9 @@ class OldTransactionWriter(TransactionWriter):
             values = [value for each, value in transaction.values if each == place]
             await self._until(lambda place=place, values=values: self._produce(place, values))
             self._sequences[place] = self._sequences.get(place, 0) + len(values)
+        if (offset := transaction.offset) is not None:
+            await self._until(self._add_group)
+            await self._until(lambda: self._commit_offset(offset))
         await asyncio.sleep(self.chance.expovariate(self.rate))
         await self._until(lambda: self._end(commits))
         self.ended(transaction, commits)
@@ -93,6 +103,21 @@ class OldTransactionWriter(TransactionWriter):
         found = await coordinator.request(request, AddPartitionsToTxnResponse, version=_ADD_VERSION)
         for each in found.results_by_topic_v3_and_below[0].results_by_partition:
             check(each.partition_error_code)
+
+    async def _add_group(self) -> None:
+        request = AddOffsetsToTxnRequest(self.name, self._producer_id, self._epoch, group_of(self.name))
+        coordinator = await self._requests.transaction_coordinator(self.name)
+        found = await coordinator.request(request, AddOffsetsToTxnResponse, version=_ADD_VERSION)
+        check(found.error_code)
+
+    async def _commit_offset(self, offset: int) -> None:
+        group, request = group_of(self.name), TxnOffsetCommitRequest(self.name)
+        request.group_id, request.producer_id, request.producer_epoch = group, self._producer_id, self._epoch
+        partition = TxnOffsetCommitRequestPartition(0, offset, committed_metadata=None)
+        request.topics = [TxnOffsetCommitRequestTopic(PLAIN, partitions=[partition])]
+        coordinator = await self._requests.group_coordinator(group)
+        found = await coordinator.request(request, TxnOffsetCommitResponse, version=_OFFSETS_VERSION)
+        check(found.topics[0].partitions[0].error_code)
 
     async def _produce(self, place: Place, values: list[bytes]) -> None:
         batch = batch_of(

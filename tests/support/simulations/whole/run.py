@@ -23,8 +23,20 @@ from .administration import TRIMMED, Administrator, check_administration
 from .compacted import BROKERS, COMPACTED, KeyWriter, check_compaction, configs_of_topic
 from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
+from .inquiries import Operator
 from .judge import Log, check_committed, check_replicas, judge
-from .load import IDLE_MS, PARTITIONS, PLAIN, WHOLE, EndWatcher, Load, PlainWriter, Reader, TransactionWriter
+from .load import (
+    IDLE_MS,
+    PARTITIONS,
+    PLAIN,
+    WHOLE,
+    EndWatcher,
+    Load,
+    PlainWriter,
+    Reader,
+    TransactionWriter,
+    check_offsets,
+)
 from .members import GROUP, Member, check_group
 from .old_transactions import OldTransactionWriter
 from .queries import QUERY, Query, check_query
@@ -33,7 +45,7 @@ from .story import awaited, told
 
 # The virtual seconds of the load, one or the other: half of the runs are over soon. And those that a healed cluster may
 # take until it serves everything again.
-LOADS_S = (4.0, 12.0)
+LOADS_S = (4.0, 11.0)
 HEALED_S = 120.0
 _STOPPED_S = 60.0
 # Shorter than Kafka's defaults, so that a run sees members expire.
@@ -125,7 +137,7 @@ class Run:
             node.clocks.ahead_ms = chance.choice((0, 250, -3_000, 3_000, 15_000))
             node.fsync_slowness = chance.choice((1.0, 1.0, 100.0))
         self._load_s = self.world.random("length").choice(LOADS_S)
-        self.faults = plan(self.world.random("faults"), nodes, self._load_s)[:most_faults]
+        self.faults = plan(self.world.random("faults"), nodes, self._load_s, seed)[:most_faults]
         self.history = History()
         self.operator = self.cluster.client("operator")
         self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces or self._loses)
@@ -245,8 +257,12 @@ class Run:
             administrator = Administrator(*parts, "admin")
             administrator.nodes = len(self.cluster.nodes)
             loads += [administrator]
-        if chance.random() < 0.3:
+        if chance.random() < 0.2:
             loads += [Query(*parts, QUERY)]
+        if chance.random() < 0.3:
+            operator = Operator(*parts, "asker")
+            operator.nodes = len(self.cluster.nodes)
+            loads += [operator]
         for each in loads:
             process = self.cluster.client(each.name)
             process.ends = process.start(each.run(), each.name)  # type: ignore[attr-defined]
@@ -296,7 +312,9 @@ class Run:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
         self.violations += judge(self.history, logs, committed, lost_power=self._lost_power, loses=self._loses)
-        self.violations += [] if self._loses else check_query(self.history.query, committed)
+        if not self._loses:
+            self.violations += check_query(self.history.query, committed)
+            self.violations += [each async for each in check_offsets(self.history, self.cluster.addresses)]
         async with Consumer(bootstrap_servers=self.cluster.addresses, group_id=GROUP) as consumer:
             places = [TopicPartition(PLAIN, index) for index in range(PARTITIONS)]
             for place, found in (await consumer.committed(*places)).items():
