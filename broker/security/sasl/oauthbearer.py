@@ -19,7 +19,7 @@ from .exchange import Exchange, Failed, Identity, Work, shown
 
 # Both have a bound: the event loop stands still while a message is read, and it may come from anybody.
 _NAME = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
-_PAIRS = r"(?:[A-Za-z]+=[^\x01]+\x01){0,100}"
+_PAIRS = r"(?:(?!auth=)[A-Za-z]+=[^\x01]+\x01){0,100}"
 _MESSAGE = re.compile(
     rf"[nN],(?:[aA]=({_NAME}))?,\x01[aA][uU][tT][hH]=[bB][eE][aA][rR][eE][rR] ([^\x01=][^\x01]*)\x01{_PAIRS}\x01"
 )
@@ -50,11 +50,12 @@ def oauthbearer(first: bytes, validate: Validate) -> Exchange:
     del first, token
     try:
         claims: Claims = yield work
-        if asked is not None and asked != claims.subject:
-            raise BadToken(f"the client asks to be {shown(asked)}, and the token is of {shown(claims.subject)}")
     except BadToken as error:
         why = str(error)
     else:
+        if asked not in (None, claims.subject):
+            why = f"the client asks to be {shown(asked)}, and the token is of {shown(claims.subject)}"
+            raise Failed(why, "the client asks to be another one than its token says")
         return Identity(claims.subject, b"", claims.expires_ms)
     del work
     status = json.dumps({"status": _STATUS}, separators=(",", ":"))

@@ -147,6 +147,14 @@ def test_a_name_of_any_length_makes_no_long_line() -> None:
         assert isinstance(failure, Failed) and len(failure.why) < 300
 
 
+@pytest.mark.parametrize(("head", "tail"), [(b"n,a=bob,", b""), (b"n,,", b"auth=v\x01")])
+def test_a_token_for_another_name_or_with_a_second_scheme_fails_at_once(head: bytes, tail: bytes) -> None:
+    # As in Kafka: the client need not end the exchange first, as it does where the token is refused.
+    exchange = oauthbearer(head + b"\x01auth=Bearer " + of_subject("alice") + b"\x01" + tail + b"\x01", UNSECURED)
+    with pytest.raises(Failed):
+        exchange.send(next(exchange).run())
+
+
 def of_subject(subject: str) -> bytes:
     claims = {"sub": subject, "exp": NOW_MS // 1000 + 60, "scope": "read"}
     return f"{part({'alg': 'none'})}.{part(claims)}.".encode()
