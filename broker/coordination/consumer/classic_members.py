@@ -79,7 +79,9 @@ def _must_join_again(draft: Draft, own_target: frozenset[tuple[bytes, int]], tar
         return True
     if now.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
-    return any(place not in draft.body.owners for place in own_target)
+    # Not for each partition that becomes free: a member that joins again may give up all that it has.
+    own = draft.member.member_id
+    return all(draft.body.owners.get(place, own) == own for place in own_target)
 
 
 def _current(group: Group, event: Sync | Heartbeat) -> Member:

@@ -179,6 +179,22 @@ async def test_a_classic_member_that_does_not_join_again_is_removed() -> None:
     assert here.heartbeat(classic, 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+async def test_a_classic_member_joins_again_once_all_that_it_awaits_is_free() -> None:
+    here = world()
+    here.topics.add("t", 6)
+    beat(here, "a")
+    beat(here, "b")
+    assert [beat(here, name, epoch).member_epoch for name, epoch in (("a", 2), ("b", 3))] == [3, 3]
+    classic = here.join(version=3, metadata=SUBSCRIPTION).member_id
+    assert partitions(here.sync(classic, 4)) == []
+    # As Kafka 4.4.0: an eager client gives everything up whenever it joins again.
+    for name, told in (("a", 0), ("b", ErrorCode.REBALANCE_IN_PROGRESS)):
+        assert beat(here, name, 3).member_epoch == 4
+        assert here.heartbeat(classic, 4).error_code == told
+    here.join(classic, metadata=SUBSCRIPTION)
+    assert len(partitions(here.sync(classic, 4))) == 2
+
+
 async def test_a_member_that_was_removed_and_does_not_know_it_gives_everything_up() -> None:
     here = world()
     beat(here, "new")
