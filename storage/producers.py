@@ -24,6 +24,8 @@ WINDOW_BATCHES = 5
 PRODUCERS_MAX = 65_536
 # So many at once, so that a flood of new ids pays for the search for the oldest only once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
+# So many producers whose first batch waits for the word of a coordinator, or had no luck with it, are known.
+_MOST_ASKED = 1_000
 # So many transactions that have ended, and may not be replicated yet, are known one by one.
 _MOST_ENDED = 10_000
 
@@ -152,6 +154,8 @@ class ProducerStates:
         # (offset of the marker, first offset) of transactions that ended at or past the high watermark. Invariant: both
         # ascend. An entry that began later than the next one is left out: the next one holds readers up for longer.
         self._ended: deque[tuple[int, int]] = deque()
+        # Producer id -> (epoch, lowest sequence) of what a coordinator was asked about, until a batch is in the log.
+        self._asked: dict[int, tuple[int, int]] = {}
         # How many producers there may be before the longest silent ones are forgotten.
         self._room = PRODUCERS_MAX
 
@@ -175,6 +179,10 @@ class ProducerStates:
         if producer is None:
             if epoch < NONE:
                 raise InvalidProducerEpoch(producer_id, epoch, NONE)
+            asked = self._asked.get(producer_id)
+            if asked is not None and epoch == asked[0] and sequence > asked[1]:
+                # The batch before was refused for now, and its producer sends it again.
+                raise OutOfOrderSequence(producer_id, epoch, sequence, asked[1])
             return None
         if epoch == producer.epoch:
             _, last_delta, _, last_sequence = producer.last
@@ -209,6 +217,14 @@ class ProducerStates:
         producer = self._producers.get(header.producer_id)
         if header.base_sequence != 0 and (producer is None or not producer.window):
             raise OutOfOrderSequence(header.producer_id, header.producer_epoch, header.base_sequence, 0)
+
+    def ask(self, header: BatchHeader) -> None:
+        """Note that a coordinator is asked about a batch: no later one may come before it."""
+        asked = self._asked.pop(header.producer_id, None)
+        new = header.producer_epoch, max(header.base_sequence, 0)
+        self._asked[header.producer_id] = new if asked is None or asked[0] != new[0] else min(asked, new)
+        if len(self._asked) > _MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
         """Check a transaction marker. A marker that is sent again, for a transaction that has ended, is no error.
@@ -258,6 +274,7 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._add(producer_id, Producer(epoch))
+            self._asked.pop(producer_id, None)
         elif producer.epoch != epoch:
             producer.begin_epoch(epoch)
         producer.last_timestamp_ms = timestamp_ms if now_ms == NONE else now_ms

@@ -202,6 +202,7 @@ class Partition(PartitionState):
         producers = self.log.producers
         if producers.has_open_transaction(header.producer_id, header.producer_epoch) or header.is_control:
             return False
+        producers.ask(header)
         verify(self, header)
         return True
 

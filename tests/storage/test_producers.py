@@ -123,6 +123,19 @@ def test_an_older_epoch_is_fenced_even_for_a_duplicate() -> None:
         ProducerStates().check(header(0, epoch=-2))
 
 
+def test_no_batch_overtakes_one_that_waits_for_the_word_of_a_coordinator() -> None:
+    states = ProducerStates()
+    for sequence in (3, 5):
+        states.ask(header(sequence))
+    # As Kafka: the batch before was refused for now, and comes again.
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(5))
+    assert states.check(header(5, epoch=1)) is None and states.check(header(5, producer_id=1)) is None
+    assert states.check(header(3, 2)) is None
+    states.apply(header(3, 2))
+    assert states.check(header(5)) is None
+
+
 def test_an_epoch_known_by_a_marker_alone_starts_at_zero() -> None:
     states = written(header(0, attributes=TRANSACTIONAL))
     states.apply(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=4)
