@@ -179,9 +179,12 @@ class ConsumerConnector:
         session, self._session = self._running(), None
         if self._doubts is not None:
             self._doubts.cancel()
-        if self._reading is not None:
-            await self._reading.stop()
-        await session.stop()
+        try:
+            if self._reading is not None:
+                await self._reading.stop()
+        finally:
+            # Also where the caller is cancelled: the partitions of an open session belong to nobody else.
+            await session.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -7,13 +7,18 @@ import re
 from pathlib import Path
 
 import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.cluster import member as member_module
 from odradek.client import TopicPartition
 from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachable
-from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable
+from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable, connector
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.tests.client.zookeeper.world import WAIT_S, World, take
 from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.cancellation import cancelled_at
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.lone_cluster import lone_member, modelled_zookeeper
 from odradek.tests.support.clusters.members import member
 from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 from odradek.tests.support.documents.page import run_blocks
@@ -257,3 +262,25 @@ async def test_zookeeper_may_fall_silent_while_a_connector_shuts_down(
     monkeypatch.setattr(reading, "stop", stop_in_silence)
     await connector.shutdown()
     assert stopped and connector._doubts is None
+
+
+async def test_a_shutdown_that_is_cancelled_at_any_await_gives_the_session_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with modelled_zookeeper():
+        monkeypatch.setattr(connector, "Session", member_module.Session)
+        async with Broker(
+            lone_member(BrokerConfig(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://:0",)))
+        ) as broker:
+            async with await Raw.connect(broker.address) as raw:
+                await raw.create_topic("t")
+            more, number = True, 0
+            while more:
+                number += 1
+                made = ConsumerConnector(group_id=f"g{number}")
+                await made.start()
+                await made.create_message_streams({"t": 1})
+                session = made._session
+                more, _ = await cancelled_at(number, made.shutdown())
+                assert session is not None and session._is_stopping
+            assert number > 3
