@@ -27,13 +27,15 @@ class History:
         self.chance = random.Random(seed)
         self.name = f"t-{seed}"
         self.session_id = self.epoch = 0
-        # By partition: the offset that the session fetches from.
+        # By partition, in the order in which they are served: the offset that the session fetches from.
         self.offsets = dict.fromkeys(range(PARTITIONS), 0)
         # By partition: (high watermark, log start offset); what the client knows of an error is nothing.
         self.known: dict[int, tuple[int, int]] = {}
 
     async def run(self) -> None:
         await self.raw.create_topic(self.name, PARTITIONS)
+        for _ in range(3):
+            await self.produce()
         await self.fetch(self.offsets)
         for _ in range(STEPS):
             others = [self.delete_records, self.create_again, self.change, self.go_on]
@@ -90,7 +92,8 @@ class History:
         }
 
     async def fetch(self, changed: dict[int, int], forget: list[int] | None = None) -> None:
-        expected = self.expected() if self.session_id else set(self.offsets)
+        is_first = not self.session_id
+        expected = set(self.offsets) if is_first else self.expected()
         wanted = [FetchPartition(index, fetch_offset=at, partition_max_bytes=1000) for index, at in changed.items()]
         request = FetchRequest(
             session_id=self.session_id,
@@ -102,9 +105,11 @@ class History:
         assert response.error_code == 0
         self.session_id, self.epoch = response.session_id, self.epoch + 1
         told = {each.partition_index: each for topic in response.responses for each in topic.partitions}
-        assert set(told) == expected
+        assert list(told) == [index for index in self.offsets if index in expected]
         for index, data in told.items():
             self.known.pop(index, None)
+            if data.records and not is_first:
+                self.offsets[index] = self.offsets.pop(index)
             if data.error_code == ErrorCode.NONE:
                 self.known[index] = data.high_watermark, data.log_start_offset
 
