@@ -39,6 +39,8 @@ async def handle(
     for requested in request.topics:
         result = results[requested.name] = CreatePartitionsTopicResult(requested.name)
         try:
+            if services.cluster is not None:
+                services.cluster.admin.check_controller()
             if times[requested.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             check_asked_partitions(asked)
@@ -67,7 +69,6 @@ async def _grow(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if services.cluster is not None:
         chosen = requested.assignments
-        services.cluster.admin.check_controller()
         check_partition_count(requested.count)
         mutations.take(max(requested.count - len(topic.partitions), 0))
         await services.cluster.admin.add_partitions(

@@ -51,6 +51,8 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
     results: dict[str, CreatableTopicResult] = {}
     for topic in request.topics:
         try:
+            if services.cluster is not None:
+                services.cluster.admin.check_controller()
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             check_asked_partitions(partitions)
@@ -102,7 +104,6 @@ async def _create_in_cluster(
     services: Services, member: Member, topic: CreatableTopic, request: CreateTopicsRequest, mutations: Mutations
 ) -> CreatableTopicResult:
     """Have the controller create a topic. Brokers create internal topics in this way, too."""
-    member.admin.check_controller()
     services.topics.check_free(topic.name)
     configs = _configs(topic)
     if topic.name in INTERNAL_TOPICS:

@@ -38,6 +38,8 @@ def handle(
     All are looked up before the first is deleted: a topic that is named twice, perhaps by name and by id, stays.
     """
     requested = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    if services.cluster is not None and requested:
+        services.cluster.admin.check_controller()  # another broker may not know yet which topics there are
     resolved = _resolve(services, requested)
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     if services.cluster is not None:
@@ -89,7 +91,6 @@ async def _delete_in_cluster(
             results.append(each)
             continue
         try:
-            member.admin.check_controller()
             _check_not_internal(each)
             mutations.take(len(each.partitions))
             await member.admin.delete_topic(each.name, timeout_ms)

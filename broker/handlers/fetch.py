@@ -447,13 +447,15 @@ class _Fetch:
         return partition.replication is not None and partition.replication.is_throttled(self._replica_id)
 
     def _check_follower(self, partition: Partition, each: FetchedPartition) -> None:
-        """Raise NOT_LEADER_OR_FOLLOWER, or UNKNOWN_LEADER_EPOCH for a broker that is not among the replicas."""
+        """Raise NOT_LEADER_OR_FOLLOWER, also for a broker that is not among the replicas.
+
+        As in Kafka it is UNKNOWN_LEADER_EPOCH for one that names the epoch: it may only be ahead, and asks again.
+        """
         partition.check_leading()
-        if partition.replication is None:
-            # A broker that is alone has no followers. One that knows the epoch may only be ahead, and asks again.
+        if partition.replication is None or not partition.replication.is_followed_by(self._replica_id):
             knows = each.current_leader_epoch >= 0
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        partition.replication.check_follower(self._replica_id)
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(code, f"broker {self._replica_id} is not among the replicas")
 
     def _note_follower(self) -> None:
         """Tell the partitions what the follower has: everything below the offsets that it fetches."""

@@ -76,7 +76,8 @@ def _partitions_of(topic: Topic) -> Describe:
         if partition is None:
             return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         try:
-            partition.check_leading()
+            # Kafka describes the producers of a follower, too: its tool may name any broker.
+            partition.check_online()
         except KafkaError as error:
             return PartitionResponse(index, int(error.code), error.message)
         return PartitionResponse(index)

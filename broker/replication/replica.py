@@ -146,13 +146,9 @@ class Replica:
 
     # -- Followers and the ISR -------------------------------------------------------------------------
 
-    def check_follower(self, follower: int) -> None:
-        """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica as far as this leader knows, as Kafka does."""
-        if self.leadership is None:
-            self.partition.check_leading()
-        elif follower not in self.leadership.followers:
-            why = f"broker {follower} is not among the replicas {list(self.role.replicas)} of {self}"
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, why)
+    def is_followed_by(self, broker: int) -> bool:
+        """Return whether a broker has a replica as far as this leader knows."""
+        return self.leadership is not None and broker in self.leadership.followers
 
     def is_throttled(self, follower: int) -> bool:
         """Return whether a follower gets no records now, because it is not in sync and throttled."""

@@ -59,8 +59,9 @@ class Replication(Protocol):
     def configured(self, min_isr: int) -> None:
         """Go by min.insync.replicas of the topic's configs as they are now."""
 
-    def check_follower(self, follower: int) -> None:
-        """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition."""
+    def is_followed_by(self, broker: int) -> bool:
+        """Return whether a broker has a replica of the partition, as far as this leader knows."""
+        ...
 
     def is_throttled(self, follower: int) -> bool:
         """Return whether a follower gets no records now, because it is not in sync and throttled."""

@@ -23,7 +23,10 @@ from odradek.protocol.messages.alter_partition_reassignments import (
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest
+from odradek.protocol.messages.describe_producers import TopicRequest as DescribeProducersTopic
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
 from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource as Resource
@@ -86,6 +89,16 @@ async def test_topics_are_created_grown_and_deleted_on_every_broker(cluster: Mem
         assert {view(broker, "t", index).leader for index in (0, 1)} == {1, 2}
         topic = broker.topics.get("t")
         assert topic is not None and topic.config.retention_ms == 77000
+    led = next(index for index in (0, 1) if view(first, "t", index).leader == 1)
+    # The producers of a follower can be described, too. A broker that has no replica is told so, or to come again.
+    everywhere = DescribeProducersRequest([DescribeProducersTopic("t", [0, 1])])
+    described = await raw.ask(ApiKey.DESCRIBE_PRODUCERS, 0, everywhere)
+    assert [each.error_code for each in described.topics[0].partitions] == [0, 0]
+    for epoch, code in ((-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        place = FetchPartition(led, current_leader_epoch=epoch, partition_max_bytes=1000)
+        stranger = FetchRequest(replica_id=99, topics=[FetchTopic("t", partitions=[place])])
+        answer = await raw.ask(ApiKey.FETCH, 12, stranger)
+        assert answer.responses[0].partitions[0].error_code == code
     assert (await raw.create_topic("t")).error_code == int(ErrorCode.TOPIC_ALREADY_EXISTS)
     assert (await raw.create_topic("wide", 1, 3)).error_code == int(ErrorCode.INVALID_REPLICATION_FACTOR)
     assert (await assign(raw, [[1, 1]], "twice")).error_code == int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)

@@ -20,6 +20,9 @@ from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.server import serve
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clients.raw import batch_of
@@ -319,7 +322,17 @@ async def test_only_the_controller_creates_topics(cluster: Members) -> None:
     await cluster.start(1)
     second = await cluster.start(2)
     raw = await cluster.raw(second)
-    assert (await raw.create_topic("t")).error_code == int(ErrorCode.NOT_CONTROLLER)
+    code = int(ErrorCode.NOT_CONTROLLER)
+    assert (await raw.create_topic("t")).error_code == code
+    # Another broker may not know yet which topics there are: it refuses unknown names alike.
+    topics = [DeleteTopicState("t"), DeleteTopicState(None, bytes(15) + b"7")]
+    deleted = await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=topics, timeout_ms=1000))
+    assert [(each.name, each.error_code) for each in deleted.responses] == [("t", code), (None, code)]
+    assert (await raw.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest())).responses == []
+    grown = CreatePartitionsRequest([CreatePartitionsTopic("t", 2), CreatePartitionsTopic("u", 20_000)], 1000)
+    assert [each.error_code for each in (await raw.ask(ApiKey.CREATE_PARTITIONS, 3, grown)).results] == [code, code]
+    many = CreateTopicsRequest(topics=[CreatableTopic("t", 20_000, 1)])
+    assert (await raw.ask(ApiKey.CREATE_TOPICS, 7, many)).topics[0].error_code == code
 
 
 async def test_a_start_whose_session_ends_at_once_says_so(cluster: Members, monkeypatch: pytest.MonkeyPatch) -> None:
