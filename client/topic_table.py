@@ -17,7 +17,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Unpack
+from operator import index
+from typing import Any, Unpack, cast
 
 from .. import how_to_install
 from .archive import Archive, check_packages
@@ -25,14 +26,14 @@ from .arrow.brokers import Brokers
 from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
 from .arrow.direct_read import DirectRead
 from .arrow.fetch import OffsetRange
-from .arrow.tables import COLUMNS, DEFAULT_COLUMNS, ArrowColumns
+from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns, check_columns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
 from .consumer.known_ends import KnownEnds
 from .core.clock import first_ms
 from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
-from .core.options import check_choice, security_options
+from .core.options import check_choice, check_topic, security_options
 from .core.security import SecurityArguments
 from .errors import DirectReadNotPossible, InvalidOption
 from .record import TopicPartition
@@ -87,6 +88,9 @@ async def read_topic(
     """
     check_choice("format", format, FORMATS)
     check_choice("path", path, PATHS)
+    check_topic(topic)
+    check_columns(columns)
+    start, end, partitions = _bounds("start", start), _bounds("end", end), _numbers(partitions)
     if archive is not None:
         reading = None if archive_only else _union_options(bootstrap_servers, path, request_timeout_ms, security)
         bounds = start, end, partitions
@@ -106,7 +110,7 @@ async def read_topic(
         **security,
     )
     async with consumer:
-        numbers = await consumer.partitions_for(topic) if partitions is None else sorted(set(partitions))
+        numbers = await consumer.partitions_for(topic) if partitions is None else partitions
         places = [TopicPartition(topic, number) for number in numbers]
         first, last = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
         starts = await _offsets(consumer, start, places, first, last)
@@ -128,6 +132,35 @@ async def read_topic(
         await _read(consumer, starts, ends, filled, progress)
     tables += [each.table() for each in filled.values()]
     return _in_format(import_module("pyarrow").concat_tables(tables), format)
+
+
+def _bounds(name: str, given: Any) -> Bounds:
+    """Return a bound, or those by partition, also of other libraries' whole numbers. Raises InvalidOption."""
+    if isinstance(given, Mapping):
+        return {number: _bound(name, each) for number, each in cast("Mapping[int, Any]", given).items()}
+    return _bound(name, given)
+
+
+def _bound(name: str, given: Any) -> Bound:
+    try:
+        if isinstance(given, datetime):
+            first_ms(given)
+            return given
+        return given if given in ("earliest", "latest") else index(given)
+    except (TypeError, ValueError, OverflowError):
+        kinds = '"earliest", "latest", an offset, a datetime, or one of these for each partition'
+        raise InvalidOption(f"{name} is {kinds}, not {given!r:.100}") from None
+
+
+def _numbers(partitions: Collection[int] | None) -> list[int] | None:
+    """Return the numbers of partitions, each once. Raises InvalidOption."""
+    try:
+        numbers = None if partitions is None else sorted({index(each) for each in partitions})
+    except TypeError:
+        numbers = []
+    if numbers == []:
+        raise InvalidOption(f"partitions is a list of numbers, not {partitions!r:.100}; without it all are read")
+    return numbers
 
 
 def _union_options(
@@ -153,8 +186,6 @@ async def _read_union(
     from .archive.union_table import lazy, part, read
 
     loop, stopped = asyncio.get_running_loop(), threading.Event()
-    if unknown := set(columns) - set(COLUMNS):
-        raise InvalidOption(f"columns must be of {', '.join(COLUMNS)}, not {sorted(unknown)}")
 
     def passed(done: int, total: int) -> bool:
         if progress is not None:
@@ -195,7 +226,6 @@ async def _offsets(
         elif isinstance(bound, int):
             offset = bound
         else:
-            check_choice("a bound", str(bound), ("earliest", "latest"))
             offset = first[place] if bound == "earliest" else last[place]
         offsets[place] = min(max(offset, first[place]), last[place])
     return offsets

@@ -18,7 +18,6 @@ import pyarrow as pa
 from ..arrow.decoder import schema_of
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.clock import first_ms
-from ..core.options import check_choice
 from ..errors import InvalidOption, UnknownTopic
 from .data_files import FilesGone
 from .union import STORED, Cut
@@ -93,7 +92,6 @@ def _offset(cut: Cut, bound: Bound | Mapping[int, Bound], partition: int) -> int
         )
     if isinstance(bound, int):
         return bound
-    check_choice("a bound", bound, ("earliest", "latest"))
     ends = (each.end for each in (*cut.cold, *cut.hot) if each.partition == partition)
     return max(ends) if bound == "latest" else None
 

@@ -28,6 +28,13 @@ _LARGE_ROWS, _LARGE_BYTES = 524_288, 64 << 20
 _NO_END = 2**63 - 1
 
 
+def check_columns(columns: Sequence[str]) -> None:
+    """Raise InvalidOption unless a table can have these columns."""
+    wanted = set() if isinstance(columns, str) else set(columns)
+    if not wanted or not wanted <= {*COLUMNS} or len(wanted) != len(columns):
+        raise InvalidOption(f"columns is a list of {', '.join(COLUMNS)}, each once, not {columns!r:.100}")
+
+
 class ArrowColumns:
     """Fills columns with the records of one partition whose offsets are below `end`."""
 
@@ -41,9 +48,7 @@ class ArrowColumns:
         kept: bool = False,
     ) -> None:
         """Fill these columns. `kept`: the table stays in memory, and may be large."""
-        unknown = set(columns) - set(COLUMNS)
-        if unknown or not columns:
-            raise InvalidOption(f"columns must be of {', '.join(COLUMNS)}, not {sorted(unknown)}")
+        check_columns(columns)
         try:
             import pyarrow
 

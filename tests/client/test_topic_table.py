@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from odradek.tests.support.fakes.wire import Call
 from odradek.tests.support.security.certificates import Certificates
 
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+np = pytest.importorskip("numpy", reason="pip install 'odradek[tables]'")
 T0 = TopicPartition("t", 0)
 RECORDS = [
     Record(-1, 1_700_000_000_000 + number, b"k" if number % 3 else None, b"%d" % number if number % 5 else None,
@@ -190,9 +191,23 @@ async def test_a_topic_is_a_table_by_offsets_times_and_partitions() -> None:
         since = datetime.fromtimestamp(1_700_000_000.030, UTC)
         young = await read_topic("t", start=since, partitions=[1], columns=["offset"], **options)
         assert young["offset"].to_pylist() == list(range(30, 50))
-        for wrong in ({"start": {0: 1}}, {"start": "soon"}, {"format": "csv"}):
-            with pytest.raises(InvalidOption):
-                await read_topic("t", **options | wrong)
+        one = await read_topic("t", start=np.int64(3), end=np.int32(4), partitions=np.array([1]), **options)
+        assert one["offset"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"start": {0: 1}}, {"start": "soon"}, {"end": 1.5}, {"start": datetime.min}, {"end": {0: None, 1: 2}},
+        {"start": date(2026, 1, 1)}, {"format": "csv"}, {"partitions": []}, {"partitions": 0}, {"partitions": ["0"]},
+        {"columns": "value"}, {"columns": []}, {"columns": ["valeu"]}, {"columns": ["value", "value"]},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_what_a_table_cannot_be_is_told(wrong: dict[str, Any]) -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        with pytest.raises(InvalidOption):
+            await read_topic("t", bootstrap_servers=cluster.address, **wrong)
 
 
 @pytest.mark.parametrize("format", ["arrow", "pandas", "polars"])
