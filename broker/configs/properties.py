@@ -41,7 +41,7 @@ class PropertiesError(Exception):
 
 
 def load(path: Path) -> dict[str, str]:
-    """Return the pairs of a file in UTF-8, or in Latin-1, as older Java wrote it."""
+    """Return the pairs of a file in UTF-8, which editors may mark with a BOM, or in Latin-1, as older Java wrote it."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES + 1)
@@ -50,7 +50,7 @@ def load(path: Path) -> dict[str, str]:
     if len(data) > _MAX_FILE_BYTES:
         raise PropertiesError(str(path), 0, f"is over {_MAX_FILE_BYTES >> 20} MiB: not a configuration file")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     for number, line in _logical_lines(text):

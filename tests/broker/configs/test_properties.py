@@ -66,6 +66,8 @@ def test_a_file_in_latin_1_is_read_as_older_java_wrote_it(tmp_path: Path) -> Non
     path = tmp_path / "server.properties"
     path.write_bytes("broker.rack=Zürich\n".encode("latin-1"))
     assert load(path) == {"broker.rack": "Zürich"}
+    path.write_bytes("broker.rack=Zürich\n".encode("utf-8-sig"))  # and as editors write it that mark UTF-8
+    assert load(path) == {"broker.rack": "Zürich"}
 
 
 def test_a_missing_file_and_a_huge_one_are_typed_errors(tmp_path: Path) -> None:
