@@ -217,18 +217,21 @@ class ShareLeaders:
         ranges = [(each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records]
         if not ranges:
             return
-        records, bad_from = self._decoded(partition, data, ranges[0][0])
+        records, end, behind = self._decoded(partition, data, ranges[0][0])
         found, gaps = acquired(records, ranges)
         now_ms = monotonic_ms()
         settle = self._deliveries.settle_spans
-        # Nobody can read what is corrupt: it is rejected, as Kafka's consumer does.
-        settle(partition, (each for each in gaps if each[0] >= bad_from), Acknowledgement.REJECT, source, now_ms)
-        settle(partition, (each for each in gaps if each[0] < bad_from), Acknowledgement.GAP, source, now_ms)
+        missing = [(max(first, end), last) for first, last in gaps if last >= end]
+        settle(partition, missing, behind, source, now_ms)
+        gaps = [(first, min(last, end - 1)) for first, last in gaps if first < end]
+        settle(partition, gaps, Acknowledgement.GAP, source, now_ms)
         # The locks have begun a moment ago: a leader that waits for records locks them when they are there.
         self._deliveries.add(found, source, now_ms + (self.lock_timeout_ms or 0))
 
-    def _decoded(self, partition: TopicPartition, data: PartitionData, first: int) -> tuple[list[ShareRecord], float]:
-        """Return the records that came, and the offset from which on they cannot be read: infinite if they all can."""
+    def _decoded(
+        self, partition: TopicPartition, data: PartitionData, first: int
+    ) -> tuple[list[ShareRecord], int, Acknowledgement]:
+        """Return the records that came, the offset where they end, and what becomes of acquired ones behind it."""
         found: list[ShareRecord] = []
         try:
             fetch = CompletedFetch(
@@ -238,8 +241,10 @@ class ShareLeaders:
                 found += (cast("ShareRecord", ShareRecord(*record)) for record in some)
         except CorruptRecords as error:
             self.error = error
-            return found, found[-1].offset + 1 if found else first
-        return found, float("inf")
+            # Nobody can read what is corrupt: it is rejected, as Kafka's consumer does.
+            return found, found[-1].offset + 1 if found else first, Acknowledgement.REJECT
+        # What was cut off comes again: as a gap it would be gone for the group.
+        return found, fetch.next_offset, Acknowledgement.RELEASE
 
     # -- Acknowledgements
 

@@ -429,6 +429,22 @@ async def test_records_that_are_corrupt_are_rejected_and_raised(cluster: FakeClu
     assert kinds(cluster) == {0: REJECT, 1: REJECT}
 
 
+async def test_records_that_are_cut_off_are_delivered_again(cluster: FakeCluster) -> None:
+    async def cut(call: Call) -> Any:
+        response = await call.default()
+        partition = response.responses[0].partitions[0]
+        partition.records = bytes(partition.records)[:-1]
+        return response
+
+    write(cluster.log("t"), 2, per_batch=1)
+    cluster.on(FETCH, cut)
+    async with worker(cluster) as consumer:
+        for offset, count in ((0, 1), (1, 2)):
+            (record,) = await take(consumer, 1)
+            assert (record.offset, record.delivery_count) == (offset, count)
+    assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT}
+
+
 # -- Use
 
 
