@@ -6,11 +6,12 @@ The results of markers go before requests, so that a decided transaction is fini
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
+from ...turns import keeper
 from ..actor import Actor, Runtime
 from ..machine import Machine, append_error
 from . import events, machine, records
@@ -120,9 +121,10 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
     def _release(self, outcome: Outcome) -> None:
         super()._release(outcome)
         if outcome.markers is not None:
-            self._write_markers(outcome.markers)
+            keeper().run(self._write_markers(outcome.markers))
 
-    def _write_markers(self, markers: Markers) -> None:
+    def _write_markers(self, markers: Markers) -> Iterator[None]:
+        """Write the markers, one a step: a transaction may have thousands of partitions."""
         written: list[TopicPartition] = []
         failed: list[TopicPartition] = []
         epoch = self._runtime.log.coordinator_epoch(self.partition)
@@ -137,7 +139,12 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
             decided_ms=self.state.standing.update_ms,
             is_found=self.state.found_ending,
         )
-        for place in markers.partitions:
+        for number, place in enumerate(markers.partitions):
+            if number:
+                yield
+            if self._closed:
+                # The next coordinator finds the decision in the log.
+                return
             try:
                 waiting = self._write_marker(*place, end)
             except KafkaError as error:
