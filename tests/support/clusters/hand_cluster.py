@@ -187,7 +187,7 @@ class HandCluster:
         broker = Broker(self.configs[node], clustered=True, disk=disk, clock=self.clocks.get(node))
         await broker.start()
         # No producer id may be given out twice. ZooKeeper sees to that in a cluster.
-        broker.services.metadata.skip_producer_ids(node * 1_000_000)
+        broker.services.metadata.pass_over(0, node * 1_000_000)
         self.configs[node] = replace(self.configs[node], listeners=(f"PLAINTEXT://{broker.address}",))
         self.brokers[node] = broker
         return broker
