@@ -481,8 +481,6 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if isinstance(response, list):
             self._responses.add(response)
-            if self._transport is None:
-                self._stopping = True
         elif response is not None:
             self._wait(response)
             return True
@@ -525,8 +523,6 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if response is not None:
             self._responses.add(response)
-            if self._transport is None:
-                self._stopping = True
         if self.muted_ms:
             self._rest()
         self.resume()

@@ -234,15 +234,13 @@ class Dispatcher:
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = route.cut(context.api_version) if route.is_cut else None
-        waiting = _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
-        return waiting._replace(goes_on=served.goes_on)
+        return _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
 
     def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         cut = served.route.cut(context.api_version)
-        waiting = _later(context, served, lambda: self._large.handle_decoded(request, cut, handle, encode))
-        return waiting._replace(goes_on=_expects_none(request))
+        return _later(context, served, lambda: self._large.handle_decoded(request, cut, handle, encode))
 
     def _respond_large(self, context: RequestContext, served: _Served, response: LargeResponse[Any]) -> Pending:
         """Make and encode a response of many values."""
@@ -364,7 +362,7 @@ def _later(
 ) -> Pending:
     """Return a response that a task makes, or the one that carries the error for the whole request.
 
-    The task may be cancelled before it begins, where a connection breaks: a coroutine made here would never be awaited.
+    The task may be cancelled before it begins, where the broker stops: a coroutine made here would never be awaited.
     """
 
     async def make() -> EncodedResponse:
@@ -373,7 +371,7 @@ def _later(
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             return _encode(context, served, _error_response(context, error, served.counts))
 
-    return Pending(asyncio.ensure_future(make()))
+    return Pending(asyncio.ensure_future(make()), goes_on=True)
 
 
 def _encode(context: RequestContext, served: _Served, response: Message | None) -> EncodedResponse:

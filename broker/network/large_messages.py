@@ -60,14 +60,12 @@ class Cut:
 class _Place:
     """One of the places of large requests, or of large responses, which may be left and taken again.
 
-    Where a client goes away, its place stays taken until the thread is done that works for it.
+    Where a client goes away, its request goes on, and keeps its place: the threads have no more to do at once.
     """
 
-    def __init__(self, places: asyncio.Semaphore, threads: DiskThreads) -> None:
+    def __init__(self, places: asyncio.Semaphore) -> None:
         self._places = places
-        self._threads = threads
         self._is_taken = False
-        self._working: asyncio.Future[Any] | None = None
 
     async def __aenter__(self) -> _Place:
         await self.take()
@@ -84,18 +82,9 @@ class _Place:
 
     def leave(self) -> None:
         """Leave the place to others. Idempotent."""
-        if not self._is_taken:
-            return
-        self._is_taken = False
-        if self._working is None or self._working.done():
+        if self._is_taken:
+            self._is_taken = False
             self._places.release()
-        else:
-            self._working.add_done_callback(lambda _: self._places.release())
-
-    async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run work in a thread."""
-        self._working = done = self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, work)
-        return await asyncio.shield(done)
 
     async def kept_while_short(self, result: Handled | asyncio.Future[Any]) -> Message | None:
         """Return a response when it is complete. The place is left where that takes long."""
@@ -127,12 +116,12 @@ class LargeMessages:
     ) -> EncodedResponse:
         """Return the encoded response to a request of many values. Raises what the functions raise, or KafkaError."""
         response: Message | None = None
-        async with _Place(self._requests, self._threads) as place:
+        async with _Place(self._requests) as place:
             await self._unread.room()
             if cut is None:
-                request = await place.in_thread(decode)
+                request = await self._in_thread(decode)
             else:
-                request, items = await place.in_thread(lambda: _without_doubles(decode(), cut))
+                request, items = await self._in_thread(lambda: _without_doubles(decode(), cut))
                 response = await self._in_portions(request, items, cut, handle, place.kept_while_short)
         if cut is None:
             # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
@@ -140,8 +129,8 @@ class LargeMessages:
         # Freed in the thread, too: so many values take tens of milliseconds.
         kept = [request, response]
         del request, response
-        async with _Place(self._responses, self._threads) as place:
-            return await place.in_thread(partial(_encoded_last, encode, kept))
+        async with _Place(self._responses):
+            return await self._in_thread(partial(_encoded_last, encode, kept))
 
     async def handle_decoded(
         self,
@@ -152,14 +141,17 @@ class LargeMessages:
     ) -> EncodedResponse:
         """Return the encoded response to a request of few values, which are too much work for one turn."""
         response = await self._in_portions(*_without_doubles(request, cut), cut, handle)
-        return await self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, partial(encode, response))
+        return await self._in_thread(partial(encode, response))
 
     async def respond(self, large: LargeResponse[Any], encode: Encode) -> EncodedResponse:
         """Make a response in turns and return it encoded."""
-        async with _Place(self._responses, self._threads) as place:
+        async with _Place(self._responses):
             await self._unread.room()
             await keeper().finish(large.steps)
-            return await place.in_thread(partial(encode, large.response))
+            return await self._in_thread(partial(encode, large.response))
+
+    def _in_thread(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        return self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, work)
 
     async def _in_portions(
         self,

@@ -107,7 +107,10 @@ class SendQueue:
         """Queue an encoded response; `send` sends it."""
         self._pieces.extend(response)
         self.gathered_bytes += sum(map(len, response))
-        if self.paused:
+        if self._transport is None:
+            # Nobody reads it: no request behind this one is handled.
+            self.paused = True
+        elif self.paused:
             self._count()
 
     # -- Memory

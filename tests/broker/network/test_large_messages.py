@@ -55,8 +55,8 @@ from odradek.protocol.schema import Message
 from odradek.protocol.shapes.answers import rejecter, rejection
 from odradek.protocol.shapes.portions import Shaped, join, portions
 from odradek.protocol.shapes.table import lists_in
-from odradek.tests.support.brokers.connections import acceptor
-from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.brokers.connections import acceptor, connections
+from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.waiting import until
 
@@ -234,40 +234,15 @@ async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(
     assert messages._requests._value == AT_ONCE and waiting[1].cancelled()
 
 
-async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done(
-    messages: LargeMessages,
-) -> None:
-    """Otherwise clients that send a large request and go fill the threads' queue with their requests."""
-    begun: list[int] = []
-    go_on = threading.Event()
-
-    def decode(number: int) -> Message:
-        begun.append(number)
-        assert go_on.wait(30)
-        return MetadataRequest()
-
-    def handle(number: int) -> asyncio.Task[Any]:
-        whole = messages.handle(partial(decode, number), None, lambda _: MetadataResponse(), lambda _: None)
-        return asyncio.ensure_future(whole)
-
-    try:
-        clients = [handle(number) for number in range(AT_ONCE)]
-        async with asyncio.timeout(10):
-            while len(begun) < AT_ONCE:
-                await asyncio.sleep(0.01)
-        # A stop cancels them again.
-        for each in (*clients, *clients):
-            each.cancel()
-            await asyncio.sleep(0)
-        clients.append(handle(AT_ONCE))
-        await asyncio.sleep(0.05)
-        assert messages._requests.locked() and len(begun) == AT_ONCE
-    finally:
-        go_on.set()
-    assert await clients.pop() is None
-    assert begun == list(range(AT_ONCE + 1))
-    await asyncio.wait(clients)
-    assert all(each.cancelled() for each in clients)
+async def test_a_large_request_goes_on_although_its_client_closes(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t")
+    data = [PartitionProduceData(number, batch_of(b"v")) for number in range(5_000)]
+    request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData("t", partition_data=data)])
+    async with await Raw.connect(broker.address) as producer:
+        producer.send(ApiKey.PRODUCE, 9, request)
+        await until(lambda: any(each.waits for each in connections(broker)))
+    await until(lambda: not any(each.waits for each in connections(broker)))
+    assert broker.topics.get("t").partitions[0].log.log_end_offset == 1
 
 
 class _NoExecutor(ThreadPoolExecutor):
