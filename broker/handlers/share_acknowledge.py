@@ -50,7 +50,7 @@ def handle(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
 ) -> asyncio.Future[ShareAcknowledgeResponse]:
     """Respond when everything is written."""
-    member = member_of(request)
+    member = member_of(services, request)
     if request.share_session_epoch == NEW_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     session = services.share_leader.sessions.go_on(*member, request.share_session_epoch)
@@ -65,8 +65,10 @@ def handle(
     return counted_turns(services.quotas, context, respond)
 
 
-def member_of(request: Any) -> Member:
-    """Return who sends a request. Raises INVALID_REQUEST."""
+def member_of(services: Services, request: Any) -> Member:
+    """Return who sends a request. Raises UNSUPPORTED_VERSION, INVALID_REQUEST."""
+    if not services.groups.serves_share_groups:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID_CHARS:

@@ -57,7 +57,7 @@ _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TO
 
 def handle(services: Services, context: RequestContext, request: ShareFetchRequest) -> asyncio.Future[Any]:
     """Begin or go on with the session, and respond when there is something to say."""
-    member = member_of(request)
+    member = member_of(services, request)
     _check(request)
     try:
         session = _session(services, context, member, request)

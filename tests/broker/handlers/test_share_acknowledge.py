@@ -46,6 +46,14 @@ async def test_each_record_may_have_a_type_of_its_own(world: ShareWorld) -> None
     assert await world.gets(ann) == [(2, 2, 2)]
 
 
+async def test_at_level_0_of_share_version_nothing_is_fetched_or_acknowledged(world: ShareWorld) -> None:
+    ann = await world.member("ann", 0)
+    world.broker.services.groups.set_share_version(0)
+    # As Kafka: no session is looked for.
+    for response in (await ann.acknowledge(0, (0, 9, (ACCEPT,))), await ann.fetch()):
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
 INVALID: list[tuple[ErrorCode, tuple[Said, ...]]] = [
     (ErrorCode.INVALID_REQUEST, ((3, 2, (ACCEPT,)),)),
     (ErrorCode.INVALID_REQUEST, ((0, 2, ()),)),
