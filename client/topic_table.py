@@ -30,12 +30,12 @@ from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns, check_columns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
 from .consumer.known_ends import KnownEnds
-from .core.clock import first_ms
+from .core.clock import first_ms, monotonic_ms
 from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, check_topic, security_options
 from .core.security import SecurityArguments
-from .errors import DirectReadNotPossible, InvalidOption
+from .errors import DirectReadNotPossible, InvalidOption, RequestTimedOut
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.
@@ -83,8 +83,8 @@ async def read_topic(
     (from the files where that is possible). `archive` is where `odradek archive` has the topic: committed records come
     from there first, each once; `archive_only` asks no broker, and ends where the archive ends.
 
-    Raises KafkaError, DirectReadNotPossible, InvalidOption (also where the package of a `format` is missing),
-    UnknownTopic; with an archive also ArchiveError.
+    Raises KafkaError, RequestTimedOut where nothing comes for twice `request_timeout_ms`, DirectReadNotPossible,
+    InvalidOption (also where the package of a `format` is missing), UnknownTopic; with an archive also ArchiveError.
     """
     check_choice("format", format, FORMATS)
     check_choice("path", path, PATHS)
@@ -129,7 +129,7 @@ async def read_topic(
             await _read_directly(direct, client, progress, must=path == "direct")
             tables = [filled[each.place].table_of(each.batches) for each in direct]
             starts = {each.place: each.position for each in direct}
-        await _read(consumer, starts, ends, filled, progress)
+        await _read(consumer, starts, ends, filled, progress, request_timeout_ms)
     tables += [each.table() for each in filled.values()]
     return _in_format(import_module("pyarrow").concat_tables(tables), format)
 
@@ -309,6 +309,7 @@ async def _read(
     ends: Mapping[TopicPartition, int],
     filled: Mapping[TopicPartition, ArrowColumns],
     progress: Progress | None,
+    timeout_ms: float,
 ) -> None:
     at = dict(starts)
     left = {place for place, offset in starts.items() if offset < ends[place]}
@@ -317,7 +318,9 @@ async def _read(
     for place in left:
         consumer.seek(place, starts[place])
     known = KnownEnds(consumer, ends)
+    last_ms = monotonic_ms()
     while left:
+        before = dict(at)
         found = await consumer.getbatches(timeout_ms=_POLL_MS, max_bytes=_POLL_BYTES)
         known.check(() if found else left)
         _fill(filled, found, starts)
@@ -328,6 +331,12 @@ async def _read(
             if at[place] >= ends[place]:
                 left.discard(place)
                 consumer.pause(place)
+        if at != before:
+            last_ms = monotonic_ms()
+        elif monotonic_ms() - last_ms >= 2 * timeout_ms:  # the ends, which say why, are asked for meanwhile
+            raise RequestTimedOut(
+                f"nothing of {min(left)} came within {2 * timeout_ms:g} ms (twice request_timeout_ms)"
+            )
         if progress is not None:
             progress(sum(min(at[place], ends[place]) - starts[place] for place in starts if place in at), total)
 

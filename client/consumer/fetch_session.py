@@ -33,6 +33,8 @@ class FetchSession:
         self.id: int = 0
         self.epoch = _FULL_EPOCH
         self._by_id = False
+        # Responses in a row that came at once and brought nothing.
+        self.in_vain = 0
         # What the broker knows, from the last Fetch on.
         self._known: dict[Key, FetchPartition] = {}
 

@@ -13,6 +13,7 @@ when the partition has its turn.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -37,6 +38,9 @@ _FIRST_SESSION_VERSION = 7
 _OUT_OF_RANGE: int = ErrorCode.OFFSET_OUT_OF_RANGE
 # Kafka's table calls it retriable, because a follower may fetch from another replica; Kafka's consumer raises it, too.
 _CORRUPT: int = ErrorCode.CORRUPT_MESSAGE
+
+# A leader may answer early, as when a partition is new in its session; so often in a row it does not.
+_MOST_IN_VAIN = 10
 
 # The partitions of one request with the versions that they had when it was sent.
 Requested = dict[TopicPartition, tuple[PartitionState, int]]
@@ -124,6 +128,7 @@ class Fetcher:
     async def _fetch(self, leader: int, states: list[PartitionState]) -> None:
         """Send one Fetch to a leader, and take in its response."""
         requested = {state.partition: (state, state.version) for state in states}
+        began_ms = monotonic_ms()
         try:
             view, response = await self._request(leader, requested)
         except KafkaError as error:
@@ -134,10 +139,18 @@ class Fetcher:
                     state.preferred_replica = -1
                     self._retries.failed(state, error)
         else:
-            self._take_response(view, response, requested)
+            brought = self._take_response(view, response, requested)
+            await self._pause(leader, brought or monotonic_ms() - began_ms >= self._options.fetch_max_wait_ms / 2)
         finally:
             self._busy.discard(leader)
             self._signals.fetch.set()
+
+    async def _pause(self, leader: int, useful: bool) -> None:
+        """Wait before the next fetch from a leader that answers again and again at once, and with nothing."""
+        session = self._sessions[leader]
+        session.in_vain = 0 if useful else session.in_vain + 1
+        if session.in_vain > _MOST_IN_VAIN:
+            await asyncio.sleep(self._cluster.backoff.pause_ms(session.in_vain - _MOST_IN_VAIN) / 1000)
 
     async def _request(self, leader: int, requested: Requested) -> tuple[ClusterView, FetchResponse]:
         """Return the response and the view of the cluster that the request was made from."""
@@ -193,7 +206,9 @@ class Fetcher:
 
     # -- Responses
 
-    def _take_response(self, view: ClusterView, response: FetchResponse, requested: Requested) -> None:
+    def _take_response(self, view: ClusterView, response: FetchResponse, requested: Requested) -> bool:
+        """Take in what was asked for. Return whether there were records."""
+        brought = False
         for topic in response.responses:
             name = topic.topic or view.topic_names.get(topic.topic_id, "")
             for data in topic.partitions:
@@ -201,6 +216,8 @@ class Fetcher:
                 if state is not None and state.version == version:
                     info = view.partition(state.partition)
                     self._take_partition(state, data, -1 if info is None else info.leader_epoch)
+                    brought = brought or bool(data.records)
+        return brought
 
     def _take_partition(self, state: PartitionState, data: PartitionData, leader_epoch: int) -> None:
         if data.error_code:

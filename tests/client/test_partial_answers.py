@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, Producer, SimpleConsumer, TopicPartition
+from odradek.client import Consumer, Producer, SimpleConsumer, TopicPartition, read_topic
 from odradek.client.core.metadata import ClusterView
-from odradek.client.errors import BadResponse, CorruptRecords, KafkaError
+from odradek.client.errors import BadResponse, CorruptRecords, KafkaError, RequestTimedOut
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_offsets import ListOffsetsTopicResponse
@@ -234,3 +234,32 @@ async def test_an_error_of_a_reset_waits_for_the_next_poll() -> None:
         with suppress(KafkaError):
             await consumer.getmany(timeout_ms=0)
         assert await read(consumer, 10) == list(range(10))
+
+
+@pytest.mark.parametrize("what", ["no partition", "no records", "another partition"])
+async def test_a_leader_that_answers_at_once_with_nothing_is_asked_after_pauses(what: str) -> None:
+    def empty(response: Any) -> None:
+        for topic in response.responses:
+            for each in topic.partitions:
+                each.records = each.records if what == "another partition" else None
+                each.partition_index += what == "another partition"
+        response.responses = [] if what == "no partition" else response.responses
+
+    async with FakeCluster({"t": 1}) as cluster, consumer_of(cluster, "t", **SLOW) as consumer:
+        write(cluster.log("t"), 10)
+        cluster.on(ApiKey.FETCH, *[changed(cluster, ApiKey.FETCH, empty)] * 10_000)
+        await until(lambda: len(cluster.calls(ApiKey.FETCH)) >= 11)
+        await consumer.getmany(timeout_ms=40)
+        assert len(cluster.calls(ApiKey.FETCH)) <= 12
+        cluster.steps[ApiKey.FETCH].clear()
+        cluster.reads.offers_sessions = False  # the session believes that it has told of the records
+        cluster.reads.sessions.clear()
+        assert await read(consumer, 10) == list(range(10))
+
+
+async def test_a_table_of_a_topic_whose_leader_says_nothing_ends_in_time() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        cluster.on(ApiKey.FETCH, *[answer(message(ApiKey.FETCH, "response")())] * 1000)
+        with pytest.raises(RequestTimedOut, match="nothing of t-0 came within 200 ms"):
+            await read_topic("t", bootstrap_servers=cluster.address, request_timeout_ms=100)
