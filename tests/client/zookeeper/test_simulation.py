@@ -54,7 +54,7 @@ def test_a_group_whose_attempts_have_all_failed_tries_again_by_itself() -> None:
     simulation.failing_loads = 9
     simulation.start("host:0", BOTH)
     simulation.settle()
-    assert simulation.counts["reports"] == 2
+    assert simulation.reports == 2
     simulation.check_complete({"a": 7, "b": 4})
 
 
@@ -115,7 +115,7 @@ def test_offsets_are_not_written_for_a_consumer_that_is_not_registered() -> None
         steps, result = store_offsets("g", member, {place: 5}), None
         while True:
             try:
-                result = simulation.zookeeper.do(session, steps.send(result))
+                result = simulation.zookeeper.run(session, steps.send(result))
             except StopIteration as end:
                 return end.value
 

@@ -30,12 +30,14 @@ from odradek.client.zookeeper.membership import (
 from odradek.client.zookeeper.offsets import load_offsets, store_offsets
 from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription, View, share
 from odradek.testing.zookeeper import FakeZookeeper
-from odradek.zookeeper.operations import Change, Check, Failure, Put, ReadAll, ReadChildren, SessionExpired, WriteAll
+from odradek.zookeeper.operations import Put, ReadAll, ReadChildren, SessionExpired, WriteAll
 
 GROUP = "g"
 LEARN_MS = 400  # until a member learns that its session has expired, at most
 COMMIT_MS = 300
 READ_MS = 50
+# How often a member tries to get its part, and after how many milliseconds again.
+_RETRIES = 4, 200
 OWNERS = registry.owners_path(GROUP)
 
 
@@ -48,26 +50,13 @@ class Timing:
 
 
 class Ensemble(FakeZookeeper):
-    """The model of ZooKeeper for members: counts what they ask, and reports watches as they fire."""
+    """The model of ZooKeeper for members: reports watches as they fire."""
 
     def __init__(self, on_watch: Callable[[int], None]) -> None:
         self._on_watch = on_watch
-        self.counts: Counter[str] = Counter()
         # Every owner that a partition has had: (path, session), session 0 where it was released.
         self.owners: list[tuple[str, int]] = []
         super().__init__()
-
-    def do(self, session: int, operation: ReadAll | ReadChildren | WriteAll) -> Any:
-        """Do an operation of a member. Raises SessionExpired."""
-        if isinstance(operation, ReadAll):
-            self.counts["reads"] += len(operation.paths) if self.is_live(session) else 0
-        elif isinstance(operation, ReadChildren):
-            self.counts["reads"] += self.is_live(session)
-        return self.run(session, operation)
-
-    def _write(self, session: int, group: tuple[Change, ...], fence: Check | None) -> Failure | None:
-        self.counts["writes"] += 1
-        return super()._write(session, group, fence)
 
     def _insert(self, path: str, data: bytes, owner: int) -> None:
         super()._insert(path, data, owner)
@@ -82,7 +71,6 @@ class Ensemble(FakeZookeeper):
     def _fire(self, kind: str, path: str) -> None:
         for session in self._watches.pop((kind, path), set()):
             if session in self._live:
-                self.counts["watches"] += 1
                 self._on_watch(session)
 
 
@@ -113,32 +101,17 @@ class SimulatedMember:
 class Simulation:
     """A group in virtual time."""
 
-    def __init__(
-        self,
-        seed: int,
-        timing: Timing | None = None,
-        backoff_ms: float = 200,
-        max_retries: int = 4,
-        *,
-        consumes: bool = True,
-        checks: bool = True,
-    ) -> None:
+    def __init__(self, seed: int, timing: Timing | None = None) -> None:
         self.random = random.Random(seed)
         self.timing = timing or Timing()
         self.now_ms = 0.0
         self.zookeeper = Ensemble(self._watch_fired)
         self.members: dict[str, SimulatedMember] = {}
         self.by_session: dict[int, SimulatedMember] = {}
-        self.counts: Counter[str] = Counter()
-        # When a member last began to read its part.
-        self.last_start_ms = 0.0
+        # How often a member had to say that it has no part.
+        self.reports = 0
         # Every record of a partition below is consumed by somebody.
         self.consumed: dict[TopicPartition, int] = defaultdict(int)
-        self.committed: dict[TopicPartition, int] = defaultdict(int)
-        self._settings = max_retries, backoff_ms
-        self._consumes = consumes
-        # Whether each turn is checked. Who measures large groups does without.
-        self._checks = checks
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._away_until_ms = 0.0
@@ -160,17 +133,15 @@ class Simulation:
         while self._heap and self._heap[0][0] <= end:
             self.now_ms, _, work = heapq.heappop(self._heap)
             work()
-            if self._checks:
-                self.check()
+            self.check()
         self.now_ms = end
 
-    def settle(self, limit_ms: float = 120_000) -> float:
-        """Run until every member waits for a watch. Returns how long it took, in milliseconds."""
+    def settle(self, limit_ms: float = 120_000) -> None:
+        """Run until every member waits for a watch."""
         began = self.now_ms
         while not self.is_settled():
             assert self.now_ms - began < limit_ms, "the group does not come to rest"
             self.run(50)
-        return self.now_ms - began
 
     def is_settled(self) -> bool:
         """Whether every member has its part, or cannot have one."""
@@ -274,8 +245,8 @@ class Simulation:
         self.by_session[each.session] = each
         late, each.late = each.late, None
         if late is not None:
-            self.zookeeper.do(each.session, late)
-        each.member = Member(GROUP, each.name, each.session, each.subscription, 0, *self._settings)
+            self.zookeeper.run(each.session, late)
+        each.member = Member(GROUP, each.name, each.session, each.subscription, 0, *_RETRIES)
         each.steps, each.is_waiting, each.is_changed = [live(each.member)], False, False
         self._step(each, None)
 
@@ -296,11 +267,9 @@ class Simulation:
                 self._wait(each, operation)
                 return
             if isinstance(operation, StopReading):
-                self.counts["stops"] += 1
                 offsets, each.consumed, each.reading = each.consumed, {}, {}
                 if offsets:
-                    assert each.member is not None
-                    each.steps.append(self._committing(each, offsets))
+                    each.steps.append(self._store(each, offsets))
                 result = None
             elif isinstance(operation, StartReading):
                 if self.failing_loads:
@@ -312,19 +281,15 @@ class Simulation:
                 result = None
             else:
                 assert isinstance(operation, Report)
-                self.counts["reports"] += 1
+                self.reports += 1
                 result = None
         if each.is_leaving:
             each.is_up = False
             self.zookeeper.expire(each.session)
 
-    def _committing(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> MemberSteps[bool]:
+    def _store(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> MemberSteps[bool]:
         assert each.member is not None
-        done = yield from store_offsets(GROUP, each.member.path, offsets)
-        if done:
-            for place, offset in offsets.items():
-                self.committed[place] = offset
-        return done
+        return store_offsets(GROUP, each.member.path, offsets)
 
     def _ended(self, each: SimulatedMember, value: Any) -> Any:
         """Take the result of inner steps: of a commit, or of reading the offsets to start from."""
@@ -334,9 +299,6 @@ class Simulation:
         each.reading = {place: value.get(place, 0) for place in places}
         for place, position in each.reading.items():
             assert position <= self.consumed[place], f"records of {place} were skipped"
-            self.counts["repeated"] += self.consumed[place] - position
-        self.counts["starts"] += 1
-        self.last_start_ms = self.now_ms
         return True
 
     def _ask(self, each: SimulatedMember, operation: ReadAll | ReadChildren | WriteAll) -> None:
@@ -346,14 +308,14 @@ class Simulation:
             if each.life != life:
                 # The request of a life that has ended is on its way all the same.
                 if isinstance(operation, WriteAll) and self.zookeeper.is_live(session):
-                    self.zookeeper.do(session, operation)
+                    self.zookeeper.run(session, operation)
                 return
             if self.now_ms < self._away_until_ms:
                 self.after(self._away_until_ms - self.now_ms + self.random.uniform(0, 5), apply)
                 return
             is_late = self._expire_here(each)
             try:
-                result = self.zookeeper.do(session, operation)
+                result = self.zookeeper.run(session, operation)
             except SessionExpired:
                 if isinstance(operation, WriteAll) and (self.random.random() < 0.5 if is_late is None else is_late):
                     each.late = operation
@@ -429,14 +391,12 @@ class Simulation:
     def _read(self, each: SimulatedMember) -> None:
         if not each.is_up:
             return
-        for place in each.reading if self._consumes else ():
+        for place in each.reading:
             each.reading[place] += self.random.randint(0, 3)
             each.consumed[place] = each.reading[place]
+            # What is read without a session counts for nothing: it cannot be committed.
             if self.zookeeper.is_live(each.session):
                 self.consumed[place] = max(self.consumed[place], each.reading[place])
-            else:
-                # What is read without a session counts for nothing: it cannot be committed.
-                self.counts["read without a session"] += 1
         self.after(READ_MS, lambda: self._read(each))
 
     def _commit(self, each: SimulatedMember) -> None:
@@ -452,7 +412,7 @@ class Simulation:
 
     def _after_commit(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> MemberSteps[None]:
         """Commit, and go on with the Wait that the commit came into."""
-        yield from self._committing(each, offsets)
+        yield from self._store(each, offsets)
         yield Wait(None)
 
     # -- Checks

@@ -12,7 +12,7 @@ and answers changes of the ISR, as Kafka's does. `step` checks the promises afte
 In the end a disk is full once more, the leader's: a replica in sync that has room leads instead, and has a record
 acknowledged.
 
-`bug` plants a mistake, so that a test can show that the checks find it.
+`bug` plants a mistake, so that a test can show that the checks find it. Others are planted in the whole simulation.
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ from odradek.broker.replication.leadership import IsrChange, Leadership, Role
 from odradek.storage.leader_epochs import LeaderEpochs
 
 BUGS = (
-    "acknowledge before replication",
-    "skip truncation",
     "forget the epoch",
     "forget a change under way",
-    "grow the ISR too early",
-    "elect out of the ISR",
     "leave the leader with a full disk",
 )
 PLACE = TopicPartition("simulated", 0)
@@ -205,8 +201,6 @@ class Simulation:
         node.append(leadership.role.leader_epoch, self._values)
         node.high_watermark = leadership.appended(node.end)
         node.waiting[node.end - 1] = self._values
-        if self.bug == "acknowledge before replication":
-            self._commit(node, node.end)
         self._acknowledge(node)
 
     def _acknowledge(self, node: Node) -> None:
@@ -242,17 +236,10 @@ class Simulation:
         diverging = leader.epochs.divergence(offset, last, leader.end) if last >= 0 else None
         if diverging is not None and diverging[0] < 0:
             return
-        if diverging is not None and self.bug != "skip truncation":
+        if diverging is not None:
             self._send(lambda: self._go_back(node, fetch, *diverging), node)
             return
-        if self.bug == "grow the ISR too early":
-            leadership.epoch_start = 0
-            change = leadership.fetched(node.id, offset, self.now_ms)
-            if change is None and leadership.pending is None and node.id not in leadership.isr:
-                change = leadership._ask((*leadership.isr, node.id))
-        else:
-            change = leadership.fetched(node.id, offset, self.now_ms)
-        self._progress(leader, change)
+        self._progress(leader, leadership.fetched(node.id, offset, self.now_ms))
         records, mark = leader.log[offset : offset + self.chance.randint(1, 3)], leader.high_watermark
         self._send(lambda: self._append(node, fetch, records, mark), node)
 
@@ -377,8 +364,6 @@ class Simulation:
         """Elect another member of the ISR that lives, because the leader is gone or another is preferred."""
         state = self.state
         alive = [each for each in state.isr if self.nodes[each].alive]
-        if self.bug == "elect out of the ISR":
-            alive = [each for each in state.replicas if self.nodes[each].alive]
         if not alive:
             return
         leader = self.chance.choice([each for each in alive if each not in self.known_full] or alive)

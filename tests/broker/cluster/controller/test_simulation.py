@@ -11,7 +11,6 @@ from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import Message, StopReplicas, TellMetadata, pieces_of
 from odradek.broker.cluster.znodes import TopicPartition
 from odradek.tests.support.seeds import seeds
-from odradek.zookeeper.operations import Steps
 
 from .simulation import Simulation
 
@@ -71,14 +70,6 @@ def test_a_cluster_comes_to_rest_with_every_partition_led(seed: int) -> None:
 # -- Planted bugs
 
 
-class ElectsAnybody(ControllerMachine):
-    """Lets any living replica lead, whatever the topic allows."""
-
-    def _unclean_topics(self, topics: Iterable[str]) -> Steps[set[str]]:
-        yield from super()._unclean_topics(())
-        return set(topics)
-
-
 class ForgetsTheDead(ControllerMachine):
     """Elects nobody where brokers went."""
 
@@ -129,7 +120,6 @@ class RepeatsNothing(ControllerMachine):
 @pytest.mark.parametrize(
     ("machine", "first"),
     [
-        (ElectsAnybody, 0),
         (ForgetsTheDead, 90),
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from random import Random
 
+from odradek.broker.cluster.znodes import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from odradek.testing.simulation.cluster import SESSION_S, Cluster, Node
+from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
 
 ONE = (
     "kill",
@@ -28,6 +30,8 @@ ONE = (
     "slow fsync",
     "slow fsync",
 )
+# What people and tools write to ask the controller for something.
+ASKED_BY_HAND = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 MANY = (*ONE, "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
 MANY += ("shutdown", "shutdown", "lost directory", "lost directory")
 _LOSING = ("power", "lost directory", "lost alone")
@@ -348,11 +352,22 @@ class Faults:
 
     async def _zookeeper(self, node: Node, fault: Fault) -> None:
         process, ensemble = node.process, self._cluster.ensemble
+        if fault.number % 2:
+            self._scribble(fault.number // 2)
         if process is not None and node.serves:
             process.loop.call_soon(ensemble.isolate, node.number)
             await asyncio.sleep(fault.lasts_s)
             # The session of a process that has ended is gone with it.
             process.loop.call_soon(ensemble.heal, node.number)
+
+    def _scribble(self, number: int) -> None:
+        """Write by hand what makes no sense, where the controller is asked for something: it takes it away."""
+        ensemble = self._cluster.ensemble
+        path, data = ASKED_BY_HAND[number % 2], NONSENSE[number // 2 % len(NONSENSE)]
+        if ensemble.model.get(path) is None:
+            self._tell(f"{data!r} is written to {path}")
+            ensemble.model.make(path, data)
+            ensemble.deliver()
 
 
 def _run(node: Node) -> None:

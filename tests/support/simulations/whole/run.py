@@ -21,7 +21,7 @@ from odradek.testing.simulation.world import NothingLeft, TooLate, World
 
 from .administration import TRIMMED, Administrator, check_administration
 from .compacted import BROKERS, COMPACTED, KeyWriter, check_compaction, configs_of_topic
-from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
+from .faults import ASKED_BY_HAND, Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .inquiries import Operator
 from .judge import Log, check_committed, check_replicas, judge
@@ -348,6 +348,8 @@ class Run:
             replicas = {name: brokers for name, brokers, _, _ in replicas_of(self.cluster)}
             folders = {number: node.folder for number, node in self.cluster.nodes.items()}
             found = list(check_replicas(folders, replicas, self._clean_up_to))
+            left = [path for path in ASKED_BY_HAND if self.cluster.ensemble.model.get(path) is not None]
+            found += [f"what was asked for by hand is not done: {path}" for path in left]
             if not found:
                 break
         return found
