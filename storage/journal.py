@@ -74,7 +74,6 @@ class Journal:
         self.directory = directory
         self.name = name
         self.records: list[Record] = []
-        self.cut_bytes = 0  # what opening took off a torn end
         self._disk = disk
         self._generation = 0
         self._tail: File | None = None
@@ -179,7 +178,6 @@ class Journal:
         data = self._disk.read(self._tail, self._disk.size(self._tail), 0)
         self._size = self._read_tail(data, path)
         if self._size < len(data):
-            self.cut_bytes = len(data) - self._size
             self._disk.truncate(self._tail, self._size)
         if self._size == 0:
             self._disk.write(self._tail, MAGIC, 0)

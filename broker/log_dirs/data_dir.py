@@ -51,7 +51,7 @@ class DataDir:
         self.known_logs = dict(stop.logs) if stop is not None else {}
         # Whether an operator put it in the place of a lost one (missing_disk.py).
         self.is_replacement = False
-        self._lock = lock
+        self.lock = lock
         self._disk = disk
 
     @classmethod
@@ -112,16 +112,12 @@ class DataDir:
 
         Raises DiskError.
         """
-        self._lock.note_boot(self._disk.identity(self.path / checkpoints.META_PROPERTIES))
+        self.lock.note_boot(self._disk.identity(self.path / checkpoints.META_PROPERTIES))
         self.may_have_lost = False
-
-    def fsync_all(self) -> bool:
-        """Force every file here to disk in one call. Return False where each needs its own (Disk.fsync_all)."""
-        return self._lock.fsync_all()
 
     def close(self) -> None:
         """Release the lock."""
-        self._lock.release()
+        self.lock.release()
 
 
 def _is_copy(path: Path, lock: DirectoryLock, disk: Disk) -> bool:

@@ -61,17 +61,12 @@ class LogDir:
 
     def fsync_all(self) -> bool:
         """Force every file here to disk in one call. Return False where each needs its own."""
-        return self.data is not None and self.data.fsync_all()
+        return self.data is not None and self.data.lock.fsync_all()
 
     @property
     def may_have_lost(self) -> bool:
         """Whether a power cut may have taken what no fsync has covered."""
         return self.data is not None and self.data.may_have_lost
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether it is a copy, of whatever time, of the directory that a broker had here."""
-        return self.data is not None and self.data.is_copy
 
     def recovery_point(self, partition: tuple[str, int]) -> int:
         """Return up to where a partition was forced to disk for certain; -1 where nobody knows.
@@ -129,8 +124,8 @@ class LogDirs:
         self._found: dict[str, LogDir] = {}
         # Directories without meta.properties. They are not touched until `take_new_dirs`.
         self._new = [each for each in dirs if each.is_online and each.data is None]
-        # Directories with names that have changed, and no fsync covers that yet.
-        self._unsynced: set[LogDir] = set()
+        # Directories with names that have changed, perhaps in an earlier run, and no fsync covers that yet.
+        self._unsynced = set(dirs)
 
     @classmethod
     def open(cls, config: BrokerConfig, disk: Disk = DISK, cluster_id: str = "") -> LogDirs:
@@ -287,13 +282,8 @@ class LogDirs:
         """Make the new names of directories durable."""
         for home in list(self._unsynced):
             if home.is_online:
-                home.partitions.sync()
+                self._disk.fsync_dir(home.path)
             self._unsynced.discard(home)
-
-    def sync_all(self) -> None:
-        """Make every name in every directory durable."""
-        self._unsynced.update(self.online)
-        self.sync()
 
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR where every data directory is offline, so that no partition can be made."""

@@ -94,10 +94,6 @@ class PartitionDirs:
         if self._disk.exists(directory):
             remove_directory(directory, self._disk)
 
-    def sync(self) -> None:
-        """Make the names of new directories durable."""
-        self._disk.fsync_dir(self._directory)
-
     def _make(self, directory: Path, topic_id: bytes) -> None:
         self._disk.mkdir(directory)
         checkpoints.write_partition_metadata(directory, topic_id, self._disk, durable=False)

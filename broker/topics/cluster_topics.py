@@ -101,7 +101,8 @@ class ClusterTopics(Topics):
             return False
         log, home = partition.log, self._dirs.of(partition.log)
         is_struck = home.may_have_lost and not self.requires_fsync((name, index))
-        return is_struck or home.is_copy or log.log_start_offset == log.log_end_offset
+        is_copy = home.data is not None and home.data.is_copy
+        return is_struck or is_copy or log.log_start_offset == log.log_end_offset
 
     def note_boot(self) -> None:
         """Note that what may be lacking here is left to others, and that this boot of the machine loses nothing."""

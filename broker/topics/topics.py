@@ -393,7 +393,7 @@ class Topics:
         if not self._dirs.is_clean:
             self._force_found()
             # Recovery may have cut logs below their recovery points, and made directories.
-            self._dirs.sync_all()
+            self._dirs.sync()
             # Also the first start of all: a checkpoint that is there tells which partitions have been made since.
             for path, write in self.take_checkpoint().writers.items():
                 try:
