@@ -88,10 +88,20 @@ class Creation:
 
 
 class Deletion:
-    """Take its `steps`, or `finish` it at once. At the end `then` gets the logs whose directories may be removed."""
+    """Take its `steps`, or `finish` it at once. At the end `then` gets the logs whose directories may be removed.
 
-    def __init__(self, topic: str, partitions: Iterable[Partition], then: Callable[[list[Log]], None]) -> None:
+    `leave` forgets a partition before its directory is renamed.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: Iterable[Partition],
+        leave: Callable[[Partition], None],
+        then: Callable[[list[Log]], None],
+    ) -> None:
         self._topic = topic
+        self._leave = leave
         self._left = deque(partitions)
         self._then: Callable[[list[Log]], None] | None = then
         self._aside: list[Log] = []
@@ -114,6 +124,7 @@ class Deletion:
     def _step(self) -> None:
         if self._left:
             partition = self._left.popleft()
+            self._leave(partition)
             try:
                 partition.log.set_aside(durable=False)
                 self._aside.append(partition.log)

@@ -309,17 +309,18 @@ class Topics:
         del self._by_id[topic.id]
         self.change_count += 1
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
-        for partition in existing:
+        _log.info("topic %s deleted", topic.name)
+
+        def leave(partition: Partition) -> None:
             self._dirs.leave(partition.log)
             self._purgatory.wake(partition)
             self._purgatory.forget(partition)
-        _log.info("topic %s deleted", topic.name)
 
         def done(logs: list[Log]) -> None:
             self._deletions.pop(topic.name, None)
             then(logs)
 
-        deletion = self._deletions[topic.name] = Deletion(topic.name, existing, done)
+        deletion = self._deletions[topic.name] = Deletion(topic.name, existing, leave, done)
         keeper().run(deletion.steps())
 
     # -- Configs ---------------------------------------------------------------------------------------
