@@ -154,6 +154,8 @@ class ConfigDef(NamedTuple):
                 value = self._parse_double(text)
             case ConfigType.LIST:
                 value = tuple(part.strip(BLANKS) for part in text.split(",")) if text else ()
+                # As in Kafka, a policy that is named twice is one.
+                value = tuple(dict.fromkeys(value)) if self.choices else value
             case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 value = text
         self.validate(value)

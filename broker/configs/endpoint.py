@@ -101,7 +101,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
     """Return the limits of a max.connections.per.ip.overrides by address. Raises ConfigError or ValueError."""
     limits: dict[str, int] = {}
     for pair in filter(None, map(str.strip, text.split(","))):
-        address, _, number = pair.rpartition(":")
+        address, _, number = map(str.strip, pair.rpartition(":"))
         if not (number.isascii() and number.isdigit()):
             raise ConfigError("max.connections.per.ip.overrides", text, _ADDRESS_LIMITS)
         limits[str(ip_address(address.strip("[]")))] = int(number)

@@ -111,6 +111,7 @@ async def test_lists_grow_and_shrink(raw: Raw) -> None:
         (SUBTRACT, "delete", "compact"),
         (SET, "delete", "delete"),
         (APPEND, "delete,", "delete"),
+        (SET, "compact,compact", "compact"),
     ):
         assert await change(raw, ("cleanup.policy", operation, text)) == 0
         assert await value(raw, "cleanup.policy") == (result, TOPIC_SOURCE)

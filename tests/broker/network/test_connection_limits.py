@@ -52,7 +52,7 @@ def test_connections_leave_a_tenth_of_the_descriptors_to_the_logs() -> None:
 
 
 def test_an_address_may_have_a_limit_of_its_own() -> None:
-    config = BrokerConfig(max_connections_per_ip=0, max_connections_per_ip_overrides="10.0.0.1:2, [::1]:1,::2:1")
+    config = BrokerConfig(max_connections_per_ip=0, max_connections_per_ip_overrides="10.0.0.1 : 2, [::1]:1,::2:1")
     own = ConnectionLimits(config)
     assert own.acquire("10.0.0.1", 0) is own.acquire("10.0.0.1", 0) is None
     assert own.acquire("10.0.0.1", 0) == "max.connections.per.ip is 2"
