@@ -84,7 +84,8 @@ async def read_topic(
     from there first, each once; `archive_only` asks no broker, and ends where the archive ends.
 
     Raises KafkaError, RequestTimedOut where nothing comes for twice `request_timeout_ms`, DirectReadNotPossible,
-    InvalidOption (also where the package of a `format` is missing), UnknownTopic; with an archive also ArchiveError.
+    InvalidOption (also where the package of a `format` is missing), UnknownTopic and OffsetOutOfRange (also where the
+    records are gone meanwhile); with an archive also ArchiveError.
     """
     check_choice("format", format, FORMATS)
     check_choice("path", path, PATHS)
