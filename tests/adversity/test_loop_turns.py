@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import chain
 from struct import pack
 
 import pytest
@@ -42,7 +43,7 @@ from odradek.protocol.messages.read_share_group_state_summary import (
 )
 from odradek.protocol.schema import Message
 from odradek.tests.broker.handlers.test_queries import Task
-from odradek.tests.support.brokers.large_messages import TOPIC, largest_requests
+from odradek.tests.support.brokers.large_messages import TOPIC, emptiest_requests, largest_requests
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, WAIT_S, MeasuredBroker, measured_broker
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.seeds import IS_SOAK
@@ -85,7 +86,13 @@ async def _create_topic(address: str) -> None:
 def fitting(route: Route, version: int, values: int) -> Iterator[tuple[str, Message]]:
     if route.key is ApiKey.CREATE_TOPICS and values < MAX_PARTITIONS_PER_TOPIC:
         values = CREATED
-    for shape, request in largest_requests(message(route.key, "request"), version, values):
+    cls = message(route.key, "request")
+    shapes = largest_requests(cls, version, values)
+    # The kinds of empty ACLs are unknown: the connection is closed.
+    if IS_SOAK and route.key not in (ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS):
+        empty = emptiest_requests(cls, version, values)
+        shapes = chain(shapes, ((f"empty {shape}", request) for shape, request in empty))
+    for shape, request in shapes:
         # A topic is not created for each name here: that has a test of its own.
         if isinstance(request, MetadataRequest):
             request.allow_auto_topic_creation = False

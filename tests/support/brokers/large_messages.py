@@ -13,12 +13,22 @@ TOPIC = "t"
 # An int8 says of what kind something is. 0 is UNKNOWN in the elements of ACLs, for which a connection is closed, and
 # ANY and MATCH may not be created.
 KNOWN = 3
+_EMPTY: dict[str, str | bytes] = {"string": "", "bytes": b"", "uuid": bytes(16)}
 _NAMES = {"name", "topic", "topic_name", "resource_name"}
 
 
 def largest_requests(cls: type[Message], version: int, values: int) -> Iterator[tuple[str, Message]]:
     """Yield (name of the shape, request) for each array of a request, at any level, filled with `values` in all."""
     yield from _largest(cls, version, values)
+
+
+def emptiest_requests(cls: type[Struct], version: int, values: int) -> Iterator[tuple[str, Any]]:
+    """Yield the same with elements that are all alike, and as small as they can be."""
+    for field in _arrays(cls, version):
+        empty: Any = field.struct()() if field.of is None else _EMPTY.get(field.of, 0)
+        yield field.name, _filled(cls(), field.name, [empty] * values)
+        for shape, inner in emptiest_requests(field.struct(), version, values - 1) if field.of is None else ():
+            yield f"{field.name}.{shape}", _filled(cls(), field.name, [inner])
 
 
 def _largest(cls: type[Struct], version: int, values: int) -> Iterator[tuple[str, Any]]:
