@@ -170,6 +170,8 @@ def _write(
         result.error_code = int(error.code)
         return result
     if written is not None:
+        # The sender may have gone when this fails, or may be told before that it takes too long.
+        written.add_done_callback(lambda done: done.cancelled() or done.exception())
         waiting.append((written, result))
     return result
 
@@ -184,8 +186,7 @@ async def _flushed(waiting: Waiting, response: WriteTxnMarkersResponse) -> Write
 
 def _outcome(written: asyncio.Future[None]) -> ErrorCode:
     if not written.done():
-        # The sender writes it again; nobody else asks how this one ends.
-        written.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # The sender writes it again.
         return ErrorCode.REQUEST_TIMED_OUT
     error = None if written.cancelled() else written.exception()
     if isinstance(error, KafkaError):

@@ -394,7 +394,7 @@ async def test_a_flush_that_waits_is_few_objects_for_pythons_collector(
         for partition in rest:
             flusher.schedule(partition, delay_ms)
         found[delay_ms] = (len(gc.get_objects()) - before) / len(rest)
-    assert found[60_000] < 6.5 and found[0] < 14, found
+    assert found[60_000] < 6.5 and found[0] < 15.5, found
     disk.gate.set()
 
 
@@ -420,3 +420,25 @@ async def test_groups_learn_the_end_of_a_transaction_although_its_client_goes_be
     await until(lambda: len(connections(broker)) == 1)
     disk.gate.set()
     await until(lambda: not group.offsets.pending)
+
+
+async def test_a_marker_that_fails_once_its_sender_has_gone_is_no_unseen_error(
+    broker: Broker, raw: Raw, disk: SlowDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await raw.create_topic("t", **{"flush.messages": "1"})
+    producer = Transactional(raw, "id")
+    await producer.begin()
+    await producer.send("t", b"open")
+    disk.gate.clear()
+    async with await Raw.connect(broker.address) as other:
+        topic = WritableTxnMarkerTopic("t", [0])
+        marker = WritableTxnMarker(producer.producer_id, producer.epoch, False, [topic])
+        other.send(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
+        await until(lambda: "t-0" in disk.waiting)
+    await until(lambda: len(connections(broker)) == 1)
+    disk.broken.add("t-0")
+    disk.gate.set()
+    await until(lambda: not disk.waiting)
+    await asyncio.sleep(0)
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -88,7 +88,7 @@ def test_one_value_that_does_not_fit_takes_no_other_away() -> None:
 
 def test_a_value_deeper_than_a_stack_is_a_bad_one_and_takes_no_other_away() -> None:
     schema = Schema(json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}}), "JSON")
-    deep = frame(1) + b'{"a":' * 600 + b"1" + b"}" * 600
+    deep = frame(1) + b'{"a":' * 500_000 + b"1" + b"}" * 500_000
     values, contents = values_of(schema, deep, {"n": 1})
     assert [json.loads(each) for each in values.texts(contents).to_pylist()] == [
         {"_corrupt_record": b64encode(deep).decode()}, {"n": 1},
