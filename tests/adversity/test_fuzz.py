@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.handlers import create_topics
 from odradek.broker.network.routes import ALONE_ROUTES
 from odradek.broker.topics import topic_names
 from odradek.tests.support.brokers.connections import connections, requests_wait
@@ -48,8 +47,6 @@ async def send(broker: Broker, data: bytes) -> None:
 @pytest.fixture
 def small(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> BrokerConfig:
     """Return the config of a broker on which a random request cannot create thousands of files."""
-    # First, because it is imported on use, and would keep what it finds.
-    monkeypatch.setattr(create_topics, "MAX_PARTITIONS_PER_TOPIC", 4)
     monkeypatch.setattr(topic_names, "MAX_PARTITIONS_PER_TOPIC", 4)
     return config
 
