@@ -120,11 +120,13 @@ async def test_an_address_that_is_silent_from_the_start_is_given_up_long_before_
 
 
 async def test_a_request_whose_value_does_not_fit_leaves_the_connection_to_the_others(cluster: FakeCluster) -> None:
-    connection = await connect(cluster, request_timeout_ms=300)
+    connection = await connect(cluster)
+    connection.request_timeout_ms = 20
     too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
     with pytest.raises(ValueOutOfRange):
         await connection.request(too_large, MetadataResponse, version=0)
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(0.04)
+    connection.request_timeout_ms = 30_000
     assert len((await ask(connection)).topics[0].partitions) == 1
     await connection.close()
 
