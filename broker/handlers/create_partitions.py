@@ -34,7 +34,9 @@ async def handle(
     """
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
-    asked = sum(max(each.count - _present(services, each.name), 0) for each in request.topics)
+    known = services.topics.get
+    present = (len(topic.partitions) if (topic := known(each.name)) else 0 for each in request.topics)
+    asked = sum(max(each.count - have, 0) for each, have in zip(request.topics, present, strict=True))
     results: dict[str, CreatePartitionsTopicResult] = {}
     for requested in request.topics:
         result = results[requested.name] = CreatePartitionsTopicResult(requested.name)
@@ -51,11 +53,6 @@ async def handle(
     response = CreatePartitionsResponse(results=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response
-
-
-def _present(services: Services, name: str) -> int:
-    topic = services.topics.get(name)
-    return 0 if topic is None else len(topic.partitions)
 
 
 async def _grow(

@@ -252,10 +252,10 @@ def prepare(
             records = memoryview(conversion.up_converted(records, rules.compression, rules.level))
             version = FIRST_WITH_ZSTD  # the codec was chosen here
         header = read_batch(records, max_bytes, topic)
+        if version < FIRST_WITH_ZSTD:
+            check_compression(header)
         if not _is_sound(records, header):
             return PreparedBatch(records, header)
-        if version < FIRST_WITH_ZSTD and header.compression is Compression.ZSTD:
-            raise BatchRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
         if rules.opens_every_batch or batch.is_boastful(header):
             _check_records(records, header, rules, now_ms - rules.before_max_ms, latest_ms)
         elif header.max_timestamp > latest_ms:

@@ -155,8 +155,12 @@ class TestCompression:
         assert rejection(memoryview(data), rules(compression_type="lz4")).code is ErrorCode.INVALID_RECORD
 
     def test_zstd_is_too_young_for_old_requests(self) -> None:
-        refused = rejection(batch_at(1, compression=Compression.ZSTD), rules(compression_type="gzip"), 5)
-        assert refused.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        """Kafka looks at that before the partition does: the error has no log start offset."""
+        zstd = batch_at(1, compression=Compression.ZSTD)
+        with pytest.raises(KafkaError) as refused:
+            prepare(zstd, 5, rules(compression_type="gzip"), NOW_MS)
+        assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert not isinstance(refused.value, BatchRejected)
 
     @pytest.mark.parametrize(
         ("change", "code"),
