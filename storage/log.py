@@ -19,7 +19,7 @@ from .config import (
     NEVER,
     LogConfig,  # re-exported: opening a log needs it
 )
-from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path, remove_directory
+from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path
 from .errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -581,11 +581,6 @@ class Log(ReadableLog):
         if durable:
             self._disk.fsync_dir(target.parent)
         self.directory = target
-
-    def delete(self) -> None:
-        """Remove the log from the disk; a start completes a removal that a crash interrupted."""
-        self.set_aside()
-        remove_directory(self.directory, self._disk)
 
     def _check_writable(self) -> None:
         if self._closed or self._failure is not None:

@@ -129,10 +129,7 @@ class Metadata:
         self._commit({"type": "leader_epoch", "epoch": self.leader_epoch + 1})
 
     def pass_over(self, leader_epoch: int, producer_id: int) -> None:
-        """Give out no epoch and no id up to these: logs know them, which were imported or are newer than the journal.
-
-        They have sequences of other producers with these ids.
-        """
+        """Give out no epoch and no id up to these, which logs know: imported ones, or later ones than the journal."""
         if leader_epoch > self.leader_epoch:
             self._commit({"type": "leader_epoch", "epoch": leader_epoch})
         if producer_id >= self._producer_id_limit:

@@ -232,8 +232,8 @@ class Topics:
             self.disk_failures.file_failed(cause)
         for partition in made:
             self._dirs.leave(partition.log)
-        removals = (*(each.log.delete for each in made), partial(self._dirs.unmake, name, first + len(made)), unwrite)
-        for remove in removals:
+        indexes = range(first, first + len(made) + 1)
+        for remove in (*(partial(self._dirs.unmake, name, index) for index in indexes), unwrite):
             try:
                 remove()
             except StorageError as error:

@@ -123,7 +123,8 @@ def test_a_range_that_was_handed_out_outlives_its_segment_and_its_log(directory:
     expected = held.read()
     log.advance_log_start(20)
     assert held.read() == expected
-    log.delete()
+    log.set_aside()
+    remove_directory(log.directory)
     assert held.read() == expected
     assert not directory.exists()
 
@@ -450,7 +451,7 @@ def test_a_log_set_aside_frees_its_name_at_once(directory: Path) -> None:
     new.set_aside()
     assert not directory.exists()
     assert {path.name for path in directory.parent.iterdir()} == {"topic-0.0-delete", "topic-0.1-delete"}
-    old.delete()
+    remove_directory(old.directory)
     remove_directory(directory.parent / "topic-0.1-delete")
     assert list(directory.parent.iterdir()) == []
 
