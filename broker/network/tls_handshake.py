@@ -26,12 +26,13 @@ class HandshakeTooLarge(Exception):
 class TlsHandshake(asyncio.BufferedProtocol):
     """Stands between a transport and the TLS of the loop until the handshake is done."""
 
+    _transport: asyncio.Transport
+
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._buffer = memoryview(bytearray(MAX_HANDSHAKE_BYTES))
         # What has come, and what TLS has got of it.
         self._filled = self._taken = 0
-        self._transport: asyncio.Transport | None = None
         self._tls: asyncio.BufferedProtocol | None = None
 
     async def shake_hands(self, context: ssl.SSLContext, connection: Connection, time_s: float) -> None:
@@ -40,7 +41,8 @@ class TlsHandshake(asyncio.BufferedProtocol):
         Raises ssl.SSLError, OSError or HandshakeTooLarge.
         """
         transport, loop = self._transport, asyncio.get_running_loop()
-        assert transport is not None
+        if transport.is_closing():
+            return
         # The loop puts its TLS behind the transport at once, and lets it begin afterwards.
         loop.call_soon(self._enter)
         secure = await loop.start_tls(
@@ -64,7 +66,6 @@ class TlsHandshake(asyncio.BufferedProtocol):
         return self._filled == MAX_HANDSHAKE_BYTES
 
     def _enter(self) -> None:
-        assert self._transport is not None
         self._tls = cast("asyncio.BufferedProtocol", self._transport.get_protocol())
         self._transport.set_protocol(self)
         if self._is_full:
@@ -75,7 +76,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
     def _step(self) -> None:
         """Give TLS what has come."""
         transport, tls = self._transport, self._tls
-        assert transport is not None and tls is not None
+        assert tls is not None
         if transport.is_closing():
             return
         new = self._buffer[self._taken : self._filled]
@@ -87,7 +88,6 @@ class TlsHandshake(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         transport = self._transport
-        assert transport is not None
         if self._is_full and transport.get_protocol() is self:
             transport.abort()
         else:
@@ -102,7 +102,6 @@ class TlsHandshake(asyncio.BufferedProtocol):
         return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        assert self._transport is not None
         self._filled += nbytes
         self._transport.pause_reading()
         if self._tls is not None:

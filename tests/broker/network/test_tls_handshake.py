@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.network.tls_handshake import TlsHandshake
+from odradek.broker.turns import Keeper
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -146,3 +149,15 @@ async def test_a_hello_that_is_too_large_closes(config: BrokerConfig, authority:
     async with Broker(tls_config(config, authority)) as broker, await Raw.connect(broker.addresses[1]) as raw:
         raw.send_bytes(b"\x16\x03\x01\x40\x00\x01\x00\xff\xff\x03\x03" + bytes(50_000))
         assert await raw.is_closed()
+
+
+async def test_a_client_that_has_gone_holds_no_handshake() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    handshake = TlsHandshake(Keeper())
+    transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: handshake, ours)
+    theirs.close()
+    while not transport.is_closing():
+        await asyncio.sleep(0)
+    connection: Any = None
+    await asyncio.wait_for(handshake.shake_hands(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), connection, 3600), 10)
