@@ -209,19 +209,10 @@ class ProducerStates:
         if producer is not None and epoch < producer.epoch:
             raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
 
-    def check_first(self, header: BatchHeader) -> None:
-        """Check a batch that adds its partition to a transaction by itself (KIP-890): its sequence must be 0.
-
-        Raises OutOfOrderSequence.
-        """
-        producer = self._producers.get(header.producer_id)
-        if header.base_sequence != 0 and (producer is None or not producer.window):
-            raise OutOfOrderSequence(header.producer_id, header.producer_epoch, header.base_sequence, 0)
-
-    def ask(self, header: BatchHeader) -> None:
-        """Note that a coordinator is asked about a batch: no later one may come before it."""
+    def ask(self, header: BatchHeader, first: int) -> None:
+        """Note that a coordinator is asked about a batch: none past the sequence `first` may come before it."""
         asked = self._asked.pop(header.producer_id, None)
-        new = header.producer_epoch, max(header.base_sequence, 0)
+        new = header.producer_epoch, max(first, 0)
         self._asked[header.producer_id] = new if asked is None or asked[0] != new[0] else min(asked, new)
         if len(self._asked) > _MOST_ASKED:
             del self._asked[next(iter(self._asked))]

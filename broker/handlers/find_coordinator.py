@@ -32,7 +32,8 @@ def handle(
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
     """Return the coordinator of each key, once the topic of the coordinators exists: this broker, if it is alone."""
     topic = TOPICS.get(request.key_type)
-    if request.key_type == SHARE_STATE and not _names_share_states(context.api_version, request):
+    names_states = context.api_version >= SHARE_STATES_VERSION and any(map(_is_share_state, request.coordinator_keys))
+    if request.key_type == SHARE_STATE and not names_states:
         topic = None
     if topic is not None and services.topics.get(topic) is None:
         return asyncio.ensure_future(_create_topic(services, context, request, topic))
@@ -96,11 +97,6 @@ def _coordinator(services: Services, context: RequestContext, key_type: int, key
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)
     return Coordinator(key, leader.id, *address, ErrorCode.NONE, "")
-
-
-def _names_share_states(version: int, request: FindCoordinatorRequest) -> bool:
-    """Return whether a request names a share state, so that their topic is needed."""
-    return version >= SHARE_STATES_VERSION and any(_is_share_state(key) for key in request.coordinator_keys)
 
 
 def _is_share_state(key: str) -> bool:

@@ -170,15 +170,14 @@ class Partition(PartitionState):
         verify: VerifyTransaction | None,
         staged: StagedBatch | None = None,
     ) -> Appended:
-        begins = header.attributes & batch.TRANSACTIONAL and self._verify_transaction(header, verify)
+        if header.attributes & batch.TRANSACTIONAL:
+            self._verify_transaction(header, version, verify)
         now_ms = self._clock.now_ms()
         try:
             batch.check_shape(header)
             batch.check_body(records, 0, header)
             if header.max_timestamp > now_ms + self.timestamp_after_max_ms and not self.log_append_time:
                 reject_small_timestamps(records, header, now_ms + self.timestamp_after_max_ms)
-            if begins and version >= FIRST_IMPLICIT:
-                self.log.producers.check_first(header)
             duplicate = self.log.producers.check(header) if header.producer_id >= 0 else None
         except RecordError as error:
             raise BatchRejected(error.code, str(error), self.log.log_start_offset) from error
@@ -194,17 +193,17 @@ class Partition(PartitionState):
             self._add_producer()
         return self._write(records, header, now_ms, staged=staged)
 
-    def _verify_transaction(self, header: BatchHeader, verify: VerifyTransaction | None) -> bool:
-        """Let the coordinator verify a batch whose producer has no open transaction here; return whether it did."""
+    def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
+        """Let the coordinator verify a batch whose producer has no open transaction here."""
         if verify is None:
             why = "a transactional batch in a request that names no transactional id"
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
         producers = self.log.producers
         if producers.has_open_transaction(header.producer_id, header.producer_epoch) or header.is_control:
-            return False
-        producers.ask(header)
+            return
+        # One that adds its partition by itself (KIP-890) is its producer's first here.
+        producers.ask(header, 0 if version >= FIRST_IMPLICIT else header.base_sequence)
         verify(self, header)
-        return True
 
     # -- From coordinators, and from the leader --------------------------------------------------------
 

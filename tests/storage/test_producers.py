@@ -126,7 +126,7 @@ def test_an_older_epoch_is_fenced_even_for_a_duplicate() -> None:
 def test_no_batch_overtakes_one_that_waits_for_the_word_of_a_coordinator() -> None:
     states = ProducerStates()
     for sequence in (3, 5):
-        states.ask(header(sequence))
+        states.ask(header(sequence), sequence)
     # As Kafka: the batch before was refused for now, and comes again.
     with pytest.raises(OutOfOrderSequence):
         states.check(header(5))

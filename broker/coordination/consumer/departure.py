@@ -13,6 +13,7 @@ from . import changes, migration, regexes
 from .events import (
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeat,
+    MemberTimer,
     RejoinLate,
     RevocationLate,
     SyncLate,
@@ -71,41 +72,27 @@ def _leaver(body: ConsumerGroup, leaver: Leaver) -> tuple[Member | None, ErrorCo
     return member, ErrorCode.UNKNOWN_MEMBER_ID if member is None else ErrorCode.NONE
 
 
-def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> None:
-    """Remove a member that sent no heartbeat for the session timeout."""
-    _fence(group, event.member_id, "it sent no heartbeat within the session timeout", outcome, now_ms)
+# What a member did not do before its time was over.
+_LATE: dict[type[MemberTimer], str] = {
+    MemberSilent: "it sent no heartbeat within the session timeout",
+    RevocationLate: "it did not give its partitions up within its rebalance timeout",
+    RejoinLate: "it did not join again within its rebalance timeout",
+    SyncLate: "it did not sync within its rebalance timeout",
+}
 
 
-def late_to_revoke(group: Group, event: RevocationLate, outcome: Outcome, now_ms: int) -> None:
-    """Remove a member that kept its partitions longer than its rebalance timeout."""
-    _fence(group, event.member_id, "it did not give its partitions up within its rebalance timeout", outcome, now_ms)
-
-
-def late_to_join(group: Group, event: RejoinLate, outcome: Outcome, now_ms: int) -> None:
-    """Remove a classic member that was told to join again and did not."""
-    if group.consumer is not None and event.member_id in group.consumer.rejoining:
-        _fence_classic(group, event.member_id, "it did not join again within its rebalance timeout", outcome, now_ms)
-
-
-def late_to_sync(group: Group, event: SyncLate, outcome: Outcome, now_ms: int) -> None:
-    """Remove a classic member that did not fetch its assignment."""
-    _fence_classic(group, event.member_id, "it did not sync within its rebalance timeout", outcome, now_ms)
-
-
-def _fence_classic(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
-    """Remove a member, unless it speaks the consumer protocol by now."""
-    member = None if group.consumer is None else group.consumer.members.get(member_id)
-    if member is not None and migration.is_classic(member):
-        _fence(group, member_id, why, outcome, now_ms)
-
-
-def _fence(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
+def late(group: Group, event: MemberTimer, outcome: Outcome, now_ms: int) -> None:
+    """Remove a member whose time is over. One of the consumer protocol neither joins nor syncs."""
     body = group.consumer
-    member = None if body is None else body.members.get(member_id)
+    member = None if body is None else body.members.get(event.member_id)
     if body is None or member is None:
         return
+    if isinstance(event, RejoinLate | SyncLate) and not migration.is_classic(member):
+        return
+    if isinstance(event, RejoinLate) and event.member_id not in body.rejoining:
+        return
     remove(group, body, [member], outcome, now_ms)
-    outcome.notes.append(f"group {group.group_id}: member {member_id} is removed: {why}")
+    outcome.notes.append(f"group {group.group_id}: member {event.member_id} is removed: {_LATE[event.__class__]}")
 
 
 def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome, now_ms: int) -> None:

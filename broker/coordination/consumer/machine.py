@@ -13,7 +13,7 @@ from ..groups import events
 from ..groups.group import Group, empty_record
 from ..modern.events import MemberSilent, TargetComputed
 from . import changes, classic_members, departure, heartbeat, offsets, regexes
-from .events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from .events import ConsumerHeartbeat, MemberTimer, RegexesResolved, RevocationLate
 from .state import MemberState
 from .target import CONSUMER_TARGET
 
@@ -71,13 +71,10 @@ def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms:
 STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Rebalance), _nothing),
     ConsumerHeartbeat: heartbeat.heartbeat,
-    MemberSilent: departure.silent,
-    RevocationLate: departure.late_to_revoke,
+    **dict.fromkeys(get_args(MemberTimer), departure.late),
     RegexesResolved: regexes.resolved,
     TargetComputed: CONSUMER_TARGET.computed,
     events.Create: _become_classic,
-    RejoinLate: departure.late_to_join,
-    SyncLate: departure.late_to_sync,
     events.Join: classic_members.join,
     events.Sync: classic_members.sync,
     events.Heartbeat: classic_members.beat,

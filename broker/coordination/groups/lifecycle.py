@@ -57,7 +57,9 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     if isinstance(event.outcome.records[0], OffsetRecord):
         outcome.replies += append_failed_replies(event)
     elif isinstance(event.outcome.records[0], ClassicEnded | PartRecord):
-        _upgrade_failed(event, outcome)
+        # The group stays a classic one. Its members that waited join again, as they would have had to.
+        for token, answer in event.outcome.replies:
+            outcome.reply(token, answer if isinstance(answer, Joined | Synced) else event.error)
     elif group.state is GroupState.COMPLETING_REBALANCE:
         _assignment_failed(group, event, outcome, now_ms)
     elif group.state is GroupState.STABLE:
@@ -70,12 +72,6 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     elif group.state is GroupState.EMPTY and group.is_blank():
         outcome.notes.append(f"group {group.group_id} could not be created: {event.error.name}")
         group.move_to(GroupState.DEAD, now_ms)
-
-
-def _upgrade_failed(event: AppendFailed, outcome: Outcome) -> None:
-    """Leave the group a classic one. Its members that waited join again, as they would have had to."""
-    for token, answer in event.outcome.replies:
-        outcome.reply(token, answer if isinstance(answer, Joined | Synced) else event.error)
 
 
 def _assignment_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:

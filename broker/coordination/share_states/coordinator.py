@@ -174,10 +174,6 @@ def _reject(event: events.Event, error: ErrorCode) -> None:
         event.token.answer(KafkaError(error))
 
 
-def _error_answer(answer: events.Answer, error: ErrorCode) -> events.Answer:
-    return KafkaError(error)
-
-
 _STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
     noun="share state",
     step=machine.step,
@@ -191,5 +187,5 @@ _STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
     append_error=partial(append_error, default=None),
     append_failed=events.AppendFailed,
     reject=_reject,
-    error_answer=_error_answer,
+    error_answer=lambda answer, error: KafkaError(error),
 )

@@ -101,7 +101,9 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
         transaction_timeout_ms=standing.timeout_ms,
         transaction_status=_NUMBERS[standing.state],
         # In Kafka's format null says that there is no transaction.
-        transaction_partitions=_grouped(standing.partitions) if standing.state is not TransactionState.EMPTY else None,
+        transaction_partitions=None
+        if standing.state is TransactionState.EMPTY
+        else [PartitionsSchema(*each) for each in by_topic(standing.partitions).items()],
         transaction_last_update_timestamp_ms=standing.update_ms,
         transaction_start_timestamp_ms=standing.start_ms,
         client_transaction_version=standing.client_version,
@@ -144,7 +146,3 @@ def by_topic(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> dic
     for topic, index in sorted(partitions):
         found.setdefault(topic, []).append(index)
     return found
-
-
-def _grouped(partitions: frozenset[TopicPartition]) -> list[PartitionsSchema]:
-    return [PartitionsSchema(topic, indexes) for topic, indexes in by_topic(partitions).items()]

@@ -141,11 +141,7 @@ PLANTS = (
     Plant(
         "a static member that has gone keeps its partitions",
         1,
-        (
-            Change(
-                departure, "_fence", "member is None:", "member is None or (member.said and member.said.instance_id):"
-            ),
-        ),
+        (Change(departure, "late", "member is None:", "member is None or (member.said and member.said.instance_id):"),),
     ),
     Plant(
         "a member goes on with an earlier epoch and what it has given up",
