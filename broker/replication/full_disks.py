@@ -95,11 +95,8 @@ class FullDisks:
 
 
 def _write(disk: Disk, home: LogDir) -> None:
-    """Write a file to disk and remove it. Raises StorageError."""
-    path = home.path / TRIAL_NAME
-    try:
-        file = disk.open(path, create=True)
-        disk.write(file, bytes(TRIAL_BYTES), 0)
-        disk.fsync(file)
-    finally:
-        disk.unlink(path)
+    """Write a file to disk that has no name, so that a kill leaves none. Raises StorageError."""
+    file = disk.open(home.path / TRIAL_NAME, create=True)
+    disk.unlink(file.path)
+    disk.write(file, bytes(TRIAL_BYTES), 0)
+    disk.fsync(file)

@@ -57,6 +57,14 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     made.threads.close()
 
 
+async def test_a_kill_under_a_trial_leaves_no_file_that_takes_the_room(world: World) -> None:
+    world.full_disks.note(world.home)
+    has_name: list[bool] = []
+    world.disk.is_full = lambda path: bool(has_name.append(path.exists()))
+    await world.wait(FIRST_PAUSE_MS)
+    assert (has_name, world.home.is_full) == ([False, False], False)
+
+
 async def test_the_controller_is_told_once_of_a_full_disk_and_once_of_room(world: World) -> None:
     world.disk.fill()
     for _ in range(3):
