@@ -98,16 +98,19 @@ class ClassicMembership(Membership):
             began_ms = monotonic_ms()
             await self._join()
             self._succeeded()
+            self._rejections = 0
             self._counts.rebalances += 1
             self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
         await self._heartbeat_until_rejoin()
 
     async def _recovers(self, error: KafkaError) -> bool:
-        if error.code in _REJOIN:
-            self._rejoin_needed = True
+        if error.code not in _REJOIN:
+            return False
+        self._rejoin_needed = True
         if error.code in _FENCED:
             await self._forget_generation(error)
-        return error.code in _REJOIN
+        await self._rejected()
+        return True
 
     async def _forget_generation(self, error: KafkaError) -> None:
         """Lose the partitions of a generation that the group has ended for this member."""
@@ -204,6 +207,7 @@ class ClassicMembership(Membership):
                 self._coordinator.raise_error(response.error_code, "joining")
                 return response
             self._member_id = response.member_id
+            await self._rejected()
 
     # -- Leave
 

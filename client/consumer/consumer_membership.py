@@ -10,7 +10,6 @@ anybody but the members that have to give something up.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -55,8 +54,6 @@ class ConsumerMembership(Membership):
         self._takes = False
         # Heartbeats since the join.
         self._beats = 0
-        # How often in a row it was fenced before it could rest.
-        self._fences = 0
         # When the last assignment came, None once the member has it.
         self._began_ms: float | None = None
 
@@ -118,7 +115,7 @@ class ConsumerMembership(Membership):
         await self._reconcile()
         if self.state is not MemberState.STABLE:
             return
-        self._fences = 0
+        self._rejections = 0
         if not await wait_for(self._wake, self._heartbeat_pause_ms()) and self._is_stalled():
             await self._leave_stalled()
 
@@ -129,9 +126,7 @@ class ConsumerMembership(Membership):
             return False
         self._forget()
         await self._lose()
-        self._fences += 1
-        if self._fences > 1:  # a coordinator that takes the member and fences it, again and again
-            await asyncio.sleep(self._cluster.backoff.pause_ms(self._fences) / 1000)
+        await self._rejected()
         return True
 
     def _is_denied(self, error: KafkaError) -> bool:

@@ -37,6 +37,9 @@ from .positions import Signals
 
 _log = logging.getLogger(__name__)
 
+# A member that was fenced joins at once, and is told its member id first.
+_REJECTIONS_AT_ONCE = 2
+
 
 class MemberState(Enum):
     """The state of the consumer in its group."""
@@ -90,6 +93,8 @@ class Membership(ABC):
     _hindrance: KafkaError | None = None
     # Failures in a row that do not end it.
     _failures: int = 0
+    # How often in a row the group sent the member away before it could rest.
+    _rejections: int = 0
     # Set by `request_rejoin`.
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -214,6 +219,12 @@ class Membership(ABC):
     def _may_pass(self, error: KafkaError) -> bool:
         """Whether the member goes on after an error of a request."""
         return error.retriable
+
+    async def _rejected(self) -> None:
+        """Wait before the next join where a coordinator takes the member and sends it away, again and again."""
+        self._rejections += 1
+        if self._rejections > _REJECTIONS_AT_ONCE:
+            await asyncio.sleep(self._cluster.backoff.pause_ms(self._rejections - _REJECTIONS_AT_ONCE) / 1000)
 
     def _succeeded(self) -> None:
         """Begin with the shortest pause again."""

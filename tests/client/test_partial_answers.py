@@ -263,3 +263,29 @@ async def test_a_table_of_a_topic_whose_leader_says_nothing_ends_in_time() -> No
         cluster.on(ApiKey.FETCH, *[answer(message(ApiKey.FETCH, "response")())] * 1000)
         with pytest.raises(RequestTimedOut, match="nothing of t-0 came within 200 ms"):
             await read_topic("t", bootstrap_servers=cluster.address, request_timeout_ms=100)
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (ApiKey.JOIN_GROUP, ErrorCode.MEMBER_ID_REQUIRED),
+        (ApiKey.JOIN_GROUP, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ApiKey.SYNC_GROUP, ErrorCode.ILLEGAL_GENERATION),
+        (ApiKey.SYNC_GROUP, ErrorCode.REBALANCE_IN_PROGRESS),
+    ],
+    ids=lambda each: each.name,
+)
+async def test_a_member_that_is_sent_away_again_and_again_joins_after_pauses(key: ApiKey, code: ErrorCode) -> None:
+    async def refuse(call: Call) -> Any:
+        return rejection(call.request, call.version, code)
+
+    options: dict[str, Any] = {"group_id": "g", "group_protocol": "classic", **SLOW}
+    async with FakeCluster({"t": 1}) as cluster, consumer_of(cluster, "t", **options) as consumer:
+        write(cluster.log("t"), 10)
+        cluster.on(key, *[refuse] * 10_000)
+        polling = asyncio.ensure_future(read(consumer, 10))
+        await until(lambda: len(cluster.calls(key)) >= 3)
+        await asyncio.sleep(0.04)
+        assert len(cluster.calls(key)) == 3
+        cluster.steps[key].clear()
+        assert await polling == list(range(10))
