@@ -26,7 +26,7 @@ from ..core.clock import Backoff
 from ..core.leaders import offsets_in, offsets_request
 from ..core.metadata import ClusterView
 from ..core.option_values import Address
-from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
+from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic, answered
 from ..record import TopicPartition, by_topic
 from .connection import BlockingConnection, ClientOptions
 
@@ -207,13 +207,10 @@ class Brokers:
                     wanted, self.options.isolation_level, self.options.numbers["request.timeout.ms"]
                 )
                 response = connection.request(request, ListOffsetsResponse)
-            for each, at in offsets_in(response).items():
+            for each, at in answered(led, offsets_in(response)).items():
                 if isinstance(at, KafkaError):
                     raise at
                 found[each] = at.offset
-        missing = set(times) - set(found)
-        if missing:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
         return found
 
     def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:

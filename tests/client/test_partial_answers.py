@@ -12,8 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, Producer, SimpleConsumer, TopicPartition, read_topic
+from odradek.client import LATEST, Consumer, Producer, SimpleConsumer, TopicPartition, read_topic
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import client_options
 from odradek.client.core.metadata import ClusterView
+from odradek.client.core.option_values import bootstrap_addresses
+from odradek.client.core.security import PLAINTEXT
 from odradek.client.errors import BadResponse, CorruptRecords, KafkaError, RequestTimedOut
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
@@ -138,6 +142,14 @@ async def test_a_simple_consumer_is_told_what_was_left_out() -> None:
             cluster.on(key, answer(message(key, "response")()))
             with pytest.raises(BadResponse, match="the broker left "):
                 await call()
+
+
+async def test_an_offset_that_is_left_out_is_asked_for_again_without_an_event_loop() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(ApiKey.LIST_OFFSETS, leave_out)
+        brokers = Brokers(client_options(bootstrap_addresses(cluster.address), PLAINTEXT, {"retry.backoff.ms": 1}))
+        ends = await asyncio.to_thread(brokers.retry, lambda: brokers.offsets([T0], LATEST))
+        assert ends == {T0: 0}
 
 
 # -- Not asked for, and impossible
