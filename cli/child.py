@@ -32,6 +32,8 @@ NAMES = {"registry": "schema registry", "console": "console"}
 STOPS_WITHIN_S = 25.0
 # How often a process that may not outlive its parent looks for it.
 _LOOK_AGAIN_S = 0.1
+# Where one on this machine reaches what listens everywhere; `[::]` is everywhere by IPv6 alone.
+_REACHED_AT = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _LOGIN_FILE = "registry.login"
 _LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
 
@@ -116,7 +118,7 @@ def registry_options(listen: str, folder: Path | None) -> list[str]:
     None where a free port is taken: it is not known yet.
     """
     host, _, port = listen.rpartition(":")
-    address = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"
+    address = f"{_REACHED_AT.get(host, host)}:{port}"
     if port == "0":
         return []
     if folder is None:

@@ -33,7 +33,7 @@ from .consumer.known_ends import KnownEnds
 from .core.clock import first_ms, monotonic_ms
 from .core.lifetime import without_cancelling
 from .core.option_values import bootstrap_addresses
-from .core.options import check_choice, check_topic, security_options
+from .core.options import check_choice, check_numbers, check_topic, security_options
 from .core.security import SecurityArguments
 from .errors import DirectReadNotPossible, InvalidOption, RequestTimedOut
 from .record import TopicPartition
@@ -90,6 +90,7 @@ async def read_topic(
     check_choice("format", format, FORMATS)
     check_choice("path", path, PATHS)
     check_topic(topic)
+    check_numbers(request_timeout_ms=request_timeout_ms)
     check_columns(columns)
     start, end, partitions = _bounds("start", start), _bounds("end", end), _numbers(partitions)
     if archive is not None:

@@ -154,7 +154,7 @@ class ProducerStates:
         # (offset of the marker, first offset) of transactions that ended at or past the high watermark. Invariant: both
         # ascend. An entry that began later than the next one is left out: the next one holds readers up for longer.
         self._ended: deque[tuple[int, int]] = deque()
-        # Producer id -> (epoch, lowest sequence) of what a coordinator was asked about, until a batch is in the log.
+        # Producer id -> (epoch, lowest sequence) of what a coordinator was asked about. No producer here is in both.
         self._asked: dict[int, tuple[int, int]] = {}
         # How many producers there may be before the longest silent ones are forgotten.
         self._room = PRODUCERS_MAX
@@ -210,7 +210,12 @@ class ProducerStates:
             raise InvalidProducerEpoch(producer_id, epoch, producer.epoch)
 
     def ask(self, header: BatchHeader, first: int) -> None:
-        """Note that a coordinator is asked about a batch: none past the sequence `first` may come before it."""
+        """Note that a coordinator is asked about a batch: none past the sequence `first` may come before it.
+
+        Of a producer that is known, its last batch says what comes next.
+        """
+        if header.producer_id in self._producers:
+            return
         asked = self._asked.pop(header.producer_id, None)
         new = header.producer_epoch, max(first, 0)
         self._asked[header.producer_id] = new if asked is None or asked[0] != new[0] else min(asked, new)

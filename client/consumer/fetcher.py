@@ -139,8 +139,10 @@ class Fetcher:
                     state.preferred_replica = -1
                     self._retries.failed(state, error)
         else:
-            brought = self._take_response(view, response, requested)
-            await self._pause(leader, brought or monotonic_ms() - began_ms >= self._options.fetch_max_wait_ms / 2)
+            brought, options = self._take_response(view, response, requested), self._options
+            # With fetch_min_bytes=0 a leader need not wait for records.
+            waited = not options.fetch_min_bytes or monotonic_ms() - began_ms >= options.fetch_max_wait_ms / 2
+            await self._pause(leader, brought or waited)
         finally:
             self._busy.discard(leader)
             self._signals.fetch.set()

@@ -158,6 +158,8 @@ def test_a_console_knows_the_registry_that_runs_beside_it(tmp_path: Path) -> Non
     assert registry_options("127.0.0.1:8081", None) == ["--registry", "http://127.0.0.1:8081"]
     assert registry_options("0.0.0.0:8081", tmp_path) == ["--registry", "https://127.0.0.1:8081", *files]
     assert registry_options("127.0.0.1:0", None) == []
+    assert registry_options(":8081", None) == ["--registry", "http://127.0.0.1:8081"]
+    assert registry_options("[::]:8081", None) == ["--registry", "http://[::1]:8081"]  # it listens by IPv6 alone
 
 
 def test_a_listener_that_asks_for_a_login_is_refused(tmp_path: Path) -> None:

@@ -269,6 +269,14 @@ async def test_a_leader_that_answers_at_once_with_nothing_is_asked_after_pauses(
         assert await read(consumer, 10) == list(range(10))
 
 
+async def test_a_leader_that_may_not_wait_for_records_is_asked_without_pauses() -> None:
+    options = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000, "fetch_min_bytes": 0}
+    async with FakeCluster({"t": 1}) as cluster, consumer_of(cluster, "t", **options) as consumer:
+        await until(lambda: len(cluster.calls(ApiKey.FETCH)) >= 13)
+        write(cluster.log("t"), 10)
+        assert await read(consumer, 10) == list(range(10))
+
+
 async def test_a_table_of_a_topic_whose_leader_says_nothing_ends_in_time() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 10)

@@ -201,6 +201,7 @@ async def test_a_topic_is_a_table_by_offsets_times_and_partitions() -> None:
         {"start": {0: 1}}, {"start": "soon"}, {"end": 1.5}, {"start": datetime.min}, {"end": {0: None, 1: 2}},
         {"start": date(2026, 1, 1)}, {"format": "csv"}, {"partitions": []}, {"partitions": 0}, {"partitions": ["0"]},
         {"columns": "value"}, {"columns": []}, {"columns": ["valeu"]}, {"columns": ["value", "value"]},
+        {"request_timeout_ms": "100"}, {"request_timeout_ms": None}, {"request_timeout_ms": 0},
     ],
     ids=str,
 )  # fmt: skip

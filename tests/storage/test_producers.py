@@ -136,6 +136,15 @@ def test_no_batch_overtakes_one_that_waits_for_the_word_of_a_coordinator() -> No
     assert states.check(header(5)) is None
 
 
+def test_a_producer_that_was_forgotten_goes_on_behind_what_its_coordinator_was_asked_about() -> None:
+    states = written(header(0))
+    states.ask(header(1), 1)
+    states.apply(header(1))
+    assert states.expire(now_ms=1000, expiration_ms=1000) == 1
+    states.ask(header(2), 2)
+    assert states.check(header(2)) is None
+
+
 def test_an_epoch_known_by_a_marker_alone_starts_at_zero() -> None:
     states = written(header(0, attributes=TRANSACTIONAL))
     states.apply(header(-1, epoch=1, attributes=TRANSACTIONAL | CONTROL), coordinator_epoch=4)
