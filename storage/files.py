@@ -180,12 +180,13 @@ class Disk:
 
     def fsync_dir(self, path: Path) -> None:
         """Make creations, renames and deletions inside `path` durable."""
-        with disk_errors("fsync", path):
+        with disk_errors("open", path):  # as where no descriptor is left: that may pass, a failed fsync must not
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+        try:
+            with disk_errors("fsync", path):
                 system_calls.fsync(fd)
-            finally:
-                os.close(fd)
+        finally:
+            os.close(fd)
 
     def fsync_all(self, file: File) -> bool:
         """Force every file and every name on the file system of `file` to disk, in one call.

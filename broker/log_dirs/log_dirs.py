@@ -278,9 +278,9 @@ class LogDirs:
         home.count -= 1
         self._unsynced.add(home)
 
-    def sync(self) -> None:
-        """Make the new names of directories durable."""
-        for home in list(self._unsynced):
+    def sync(self, *homes: LogDir) -> None:
+        """Make the new names of directories durable, in these data directories alone or in all."""
+        for home in homes or list(self._unsynced):
             if home.is_online:
                 self._disk.fsync_dir(home.path)
             self._unsynced.discard(home)

@@ -394,13 +394,13 @@ class Topics:
         if not self._dirs.is_clean:
             self._force_found()
             # Recovery may have cut logs below their recovery points, and made directories.
-            self._dirs.sync()
             # Also the first start of all: a checkpoint that is there tells which partitions have been made since.
             for path, write in self.take_checkpoint().writers.items():
+                home = self._dirs.at(path)
                 try:
+                    self._dirs.sync(home)
                     write()
                 except StorageError as error:
-                    home = self._dirs.at(path)
                     if home.data is self._dirs.metadata:
                         raise
                     self.disk_failures.directory_failed(home, error)

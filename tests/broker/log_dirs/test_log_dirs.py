@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, StartError
@@ -474,3 +476,38 @@ async def test_a_transaction_that_is_open_in_a_copy_of_an_earlier_hour_holds_nob
         partition = next(each for each in broker.topics.partitions() if (each.topic, each.index) == ("t", copied))
         await until(lambda: partition.last_stable_offset == partition.high_watermark == 2)
         assert partition.leader_epoch == 1, "a client that knows the records which are gone must notice"
+
+
+async def test_a_lack_of_descriptors_takes_no_directory_offline(
+    config: BrokerConfig, dirs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        if flags & os.O_DIRECTORY and path == dirs[1]:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(path, flags, *more, **options)
+
+    open_file = os.open
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", refuse)
+            assert (await raw.create_topic("t", 3)).error_code == OFFLINE
+        assert [each.path for each in broker.services.log_dirs.online] == dirs
+        assert (await raw.create_topic("t", 3)).error_code == 0
+
+
+async def test_a_start_after_a_crash_goes_on_without_a_directory_that_cannot_force_names_to_disk(
+    config: BrokerConfig, dirs: list[Path]
+) -> None:
+    def refuse(operation: str, path: Path) -> None:
+        if (operation, path) == ("fsync_dir", dead):
+            raise disk_error("fsync", path, errno.EIO)
+
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await fill(raw, 3)
+    dead, disk = home(dirs, "t-1"), RuledDisk()
+    for each in dirs:
+        (each / checkpoints.CLEAN_SHUTDOWN).unlink()
+    disk.rule = refuse
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        codes = [(await raw.produce("t", batch_of(b"y"), partition=index)).error_code for index in range(3)]
+        assert codes == [0, OFFLINE, 0]
