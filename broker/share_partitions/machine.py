@@ -285,15 +285,18 @@ class SharePartition:
         Raises INVALID_RECORD_STATE where it does not hold the records, INVALID_REQUEST where they were never delivered.
         What lies below the start offset is passed over: it is done with.
         """
-        renewed: list[tuple[Stretch, int]] = []
+        renewed: list[tuple[Stretch, int, int]] = []
         try:
             for each in said:
                 self._check_known(each)
-                for first, last, kind in _pieces(each, self.start_offset):
+                for begin, last, kind in _pieces(each):
+                    first = max(begin, self.start_offset)
+                    if first > last:
+                        continue
                     self._check_held(member, first, last)
                     stretches = self._stretches.cut(first, last)
                     if kind is AcknowledgeType.RENEW:
-                        renewed += [(stretch, stretch.deadline_ms) for stretch in stretches]
+                        renewed += [(one, one.deadline_ms, one.delivery_count) for one in stretches]
                         _renew(stretches, limits, now_ms)
                     else:
                         self._begin(change, stretches, _STATES[kind], limits)
@@ -301,8 +304,10 @@ class SharePartition:
         except KafkaError:
             self.undo(change)
             change.stretches.clear()
-            for stretch, deadline_ms in renewed:
-                stretch.deadline_ms = deadline_ms
+            for stretch, deadline_ms, delivery_count in renewed:
+                # Between two steps the records may have been given back, and acquired again.
+                if stretch.delivery_count == delivery_count:
+                    stretch.deadline_ms = deadline_ms
             raise
 
     def holds(self, member: str) -> bool:
@@ -491,7 +496,7 @@ class _Acquisition:
             end = min([end, *(at + bound - taken - 1 for bound in bounds if bound > taken)])
             self._take(at, end)
             taken += end - at + 1
-            if is_last or taken in bounds:
+            if is_last or taken in bounds or self._stretches_left <= 0:
                 return
 
     def _take(self, first: int, last: int) -> None:
@@ -551,15 +556,13 @@ def _renew(stretches: Iterable[Stretch], limits: Limits, now_ms: int) -> None:
         stretch.deadline_ms = now_ms + limits.lock_ms
 
 
-def _pieces(said: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, AcknowledgeType]]:
-    """Yield (first, last, type) of neighbours that get the same type, without what is below the start offset."""
+def _pieces(said: Acknowledgement) -> Iterable[tuple[int, int, AcknowledgeType]]:
+    """Yield (first, last, type) of neighbours that get the same type."""
     if len(said.types) == 1:
-        if said.last >= start_offset:
-            yield max(said.first, start_offset), said.last, AcknowledgeType(said.types[0])
+        yield said.first, said.last, AcknowledgeType(said.types[0])
         return
     offset = said.first
     for kind, same in groupby(said.types):
         last = offset + sum(1 for _ in same) - 1
-        if last >= start_offset:
-            yield max(offset, start_offset), last, AcknowledgeType(kind)
+        yield offset, last, AcknowledgeType(kind)
         offset = last + 1

@@ -8,6 +8,7 @@ from odradek.broker.share_partitions.machine import (
     Acknowledgement,
     AcknowledgeType,
     Acquired,
+    Change,
     Limits,
     SharePartition,
     Span,
@@ -109,6 +110,31 @@ def test_the_start_of_the_log_may_pass_a_change_under_way() -> None:
     assert take(partition, Span(0, 9)) == [Acquired(5, 9, 2)]
 
 
+def test_the_start_of_the_log_may_pass_an_acknowledgement_between_two_steps() -> None:
+    partition, change = SharePartition(0), Change()
+    take(partition, Span(0, 9))
+    kinds = (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE) * 5
+    steps = partition.acknowledge("ann", [Acknowledgement(0, 9, kinds)], LIMITS, 0, change)
+    next(steps)
+    partition.advance_start(8)
+    assert list(steps) == [None, None]
+    partition.keep(change)
+    assert states(partition) == [(9, 9, RecordState.AVAILABLE, 1)]
+
+
+def test_a_renewal_that_is_taken_back_leaves_the_lock_of_who_got_the_record_meanwhile() -> None:
+    partition = SharePartition(0)
+    take(partition, Span(0, 1))
+    said = [Acknowledgement(0, 0, (AcknowledgeType.RENEW,)), Acknowledgement(1, 1, (AcknowledgeType.ACCEPT,))]
+    steps = partition.acknowledge("ann", said, LIMITS, 0, Change())
+    next(steps)
+    partition.keep(partition.release("ann", LIMITS))
+    assert take(partition, Span(0, 1), member="bob", now_ms=900) == [Acquired(0, 1, 2)]
+    with pytest.raises(KafkaError):
+        list(steps)
+    assert partition.next_deadline_ms() == 900 + LIMITS.lock_ms
+
+
 def test_a_state_that_was_read_has_gaps_which_are_delivered() -> None:
     partition = SharePartition(2, [StateBatch(0, 3, 2, 1), StateBatch(5, 6, 0, 2), StateBatch(9, 9, 4, 5)])
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (4, 9, 4)
@@ -147,3 +173,13 @@ def test_what_is_left_of_a_batch_is_looked_at_once() -> None:
         return calls_of(acquire)
 
     assert work(800) < 3 * work(400)
+
+
+def test_suspects_are_acquired_no_more_at_once_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = SharePartition(0)
+    for _ in range(LIMITS.suspect_deliveries):
+        take(partition, Span(0, 19))
+        for record in range(20):
+            say(partition, record, record, AcknowledgeType.RELEASE)
+    monkeypatch.setattr("odradek.broker.share_partitions.machine.MAX_ACQUIRED", 4)
+    assert take(partition, Span(0, 19)) == [Acquired(0, 3, LIMITS.suspect_deliveries + 1)]

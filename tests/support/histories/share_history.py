@@ -6,7 +6,7 @@ two members, none is skipped before it is done with, what was written is what a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -60,6 +60,8 @@ class _Slow:
 
     steps: Iterator[None]
     change: Change
+    # Whether a failure has its reason.
+    may_fail: Callable[[], bool] = lambda: False
     held: dict[int, str] = field(default_factory=dict[int, str])
     noted: int = 0
 
@@ -86,6 +88,8 @@ class History:
         self.partition = SharePartition(0)
         # What each record went through, by what the members and the share coordinator were told.
         self.holders: dict[int, str] = {}
+        # How long their holders were promised at least.
+        self.locks: dict[int, int] = {}
         self.counts: dict[int, int] = {}
         self.done: set[int] = set()
         self.changes: list[tuple[Change, dict[int, str]]] = []
@@ -158,6 +162,7 @@ class History:
             raise Broken(f"{record} has delivery count {count} after {self.counts.get(record, 0)}")
         self.counts[record] = count
         self.holders[record] = member
+        self.locks[record] = self.now_ms + self.limits.lock_ms
 
     def acknowledge(self) -> None:
         if not self.holders:
@@ -172,14 +177,22 @@ class History:
         change = Change()
         said = [Acknowledgement(first, last, kinds)]
         steps = self.partition.acknowledge(member, said, self.limits, self.now_ms, change)
-        self._go_on(_Slow(steps, change))
+        slow = _Slow(steps, change)
+
+        def may_fail() -> bool:
+            """A lock has ended meanwhile: the member has lost a record that is still there."""
+            rest = set(range(max(first, self.partition.start_offset), last + 1)) - slow.held.keys()
+            return any(self.holders.get(record) != member for record in rest)
+
+        slow.may_fail = may_fail
+        self._go_on(slow)
 
     def go_on(self) -> None:
         """Take further steps of an acknowledgement that was interrupted."""
         if self.slow:
-            self._go_on(self.slow.pop(self.random.randrange(len(self.slow))), was_interrupted=True)
+            self._go_on(self.slow.pop(self.random.randrange(len(self.slow))))
 
-    def _go_on(self, slow: _Slow, *, was_interrupted: bool = False) -> None:
+    def _go_on(self, slow: _Slow) -> None:
         try:
             for _ in slow.steps:
                 self._note_begun(slow)
@@ -187,9 +200,8 @@ class History:
                     self.slow.append(slow)
                     return
         except KafkaError:
-            if not was_interrupted:
+            if not slow.may_fail():
                 raise Broken("a member may not acknowledge what it holds") from None
-            # A lock has ended meanwhile: the rest is held again.
             self._take_back(slow.held)
             return
         self._note_begun(slow)
@@ -311,6 +323,8 @@ class History:
             following = stretch.last + 1
             for record in range(stretch.first, stretch.last + 1):
                 self._check_record(record, stretch.is_held, stretch.member if stretch.is_held else "")
+                if stretch.is_held and stretch.deadline_ms < self.locks[record]:
+                    raise Broken(f"the lock of {record} was cut short")
                 if stretch.is_done and record not in self.done | self.gone:
                     raise Broken(f"{record} was never written, and counts as {stretch.state.name}")
         if len(list(partition.stretches())) > self.limits.max_locks + 20:
