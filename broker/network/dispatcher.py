@@ -28,7 +28,7 @@ from ..threads import Work
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
-from .large_messages import Handled, LargeMessages
+from .large_messages import Handled, LargeMessages, completed
 from .own_connection import OwnConnection
 from .request import RequestContext
 from .routes import Handler, Route, load, routes_of, unloaded
@@ -232,9 +232,26 @@ class Dispatcher:
         header, route = frame.decode_request_header(data)[0], served.route
         context = self._new_context(*header[:3], header.client_id or "", connection, len(data))
         decode_all = partial(_decode_many, context, served, connection.keep(data))
+        if not route.is_cut:
+            return _later(context, served, lambda: self._handle_whole(context, served, decode_all))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
-        cut = route.cut(context.api_version) if route.is_cut else None
+        cut = route.cut(context.api_version)
         return _later(context, served, lambda: self._large.handle(decode_all, cut, handle, encode))
+
+    async def _handle_whole(self, context: RequestContext, served: _Served, decode: Callable[[], Message]) -> Pending:
+        """Handle a request that cannot be cut. Where it waits for something, such as records, it ends with its client.
+
+        It must not hold up the large requests of others meanwhile.
+        """
+        kept: list[Message | None] = [await self._large.decode(decode)]
+        handled = asyncio.ensure_future(completed(served.handle(context, cast("Message", kept[0]))))
+
+        def finish(done: asyncio.Future[Message | None]) -> Pending:
+            error = done.exception()
+            kept.append(done.result() if error is None else _error_response(context, error, served.counts))
+            return _later(context, served, lambda: self._large.encode_last(kept, partial(_encode, context, served)))
+
+        return Pending(handled, finish, served.goes_on)
 
     def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
@@ -358,14 +375,16 @@ def _decode_many(context: RequestContext, served: _Served, data: memoryview) -> 
 
 
 def _later(
-    context: RequestContext, served: _Served, respond: Callable[[], Coroutine[Any, Any, EncodedResponse]]
+    context: RequestContext,
+    served: _Served,
+    respond: Callable[[], Coroutine[Any, Any, EncodedResponse | Pending]],
 ) -> Pending:
     """Return a response that a task makes, or the one that carries the error for the whole request.
 
     The task may be cancelled before it begins, where the broker stops: a coroutine made here would never be awaited.
     """
 
-    async def make() -> EncodedResponse:
+    async def make() -> EncodedResponse | Pending:
         try:
             return await respond()
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged

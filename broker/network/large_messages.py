@@ -90,7 +90,7 @@ class _Place:
         """Return a response when it is complete. The place is left where that takes long."""
         timer = asyncio.get_running_loop().call_later(_KEPT_S, self.leave)
         try:
-            response = await _handled(result)
+            response = await completed(result)
         finally:
             timer.cancel()
         await self.take()
@@ -110,25 +110,26 @@ class LargeMessages:
     async def handle(
         self,
         decode: Callable[[], Message],
-        cut: Cut | None,
+        cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
         encode: Encode,
     ) -> EncodedResponse:
         """Return the encoded response to a request of many values. Raises what the functions raise, or KafkaError."""
-        response: Message | None = None
         async with _Place(self._requests) as place:
             await self._unread.room()
-            if cut is None:
-                request = await self._in_thread(decode)
-            else:
-                request, items = await self._in_thread(lambda: _without_doubles(decode(), cut))
-                response = await self._in_portions(request, items, cut, handle, place.kept_while_short)
-        if cut is None:
-            # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
-            response = await _handled(handle(request))
-        # Freed in the thread, too: so many values take tens of milliseconds.
-        kept = [request, response]
-        del request, response
+            request, items = await self._in_thread(lambda: _without_doubles(decode(), cut))
+            kept = [request, await self._in_portions(request, items, cut, handle, place.kept_while_short)]
+        del request
+        return await self.encode_last(kept, encode)
+
+    async def decode(self, decode: Callable[[], Message]) -> Message:
+        """Return a request of many values that cannot be cut. Raises what the function raises."""
+        async with _Place(self._requests):
+            await self._unread.room()
+            return await self._in_thread(decode)
+
+    async def encode_last(self, kept: list[Message | None], encode: Encode) -> EncodedResponse:
+        """Return the last message encoded. All are freed in the thread, too, which takes tens of milliseconds."""
         async with _Place(self._responses):
             return await self._in_thread(partial(_encoded_last, encode, kept))
 
@@ -176,7 +177,7 @@ class LargeMessages:
                 began_ns = turns.clock()
                 handled = handle(portion)
                 size.learn(values, turns.clock() - began_ns)
-                result = await (complete or _handled)(handled)
+                result = await (complete or completed)(handled)
                 code, text = (0, None) if result is None else whole_error(result)
                 if code and response is not None:
                     result = items_rejection(portion, cut.version, items, code, text)
@@ -236,7 +237,7 @@ def _encoded_last(encode: Encode, kept: list[Message | None]) -> EncodedResponse
     return encoded
 
 
-async def _handled(result: Handled | asyncio.Future[Any]) -> Message | None:
+async def completed(result: Handled | asyncio.Future[Any]) -> Message | None:
     """Return a response when it is there and complete."""
     if isinstance(result, asyncio.Future):
         result = cast("Handled", await result)

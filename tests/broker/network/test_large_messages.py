@@ -27,6 +27,7 @@ from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -243,6 +244,18 @@ async def test_a_large_request_goes_on_although_its_client_closes(broker: Broker
         await until(lambda: any(each.waits for each in connections(broker)))
     await until(lambda: not any(each.waits for each in connections(broker)))
     assert broker.topics.get("t").partitions[0].log.log_end_offset == 1
+
+
+async def test_a_large_request_that_waits_ends_with_its_client(broker: Broker, raw: Raw) -> None:
+    """A Fetch may wait for days, and its connection would count for as long."""
+    await raw.create_topic("t")
+    topic = FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=1)] * 2_000)
+    request = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=[topic])
+    async with await Raw.connect(broker.address) as consumer:
+        consumer.send(ApiKey.FETCH, 12, request)
+        await until(lambda: len(broker.services.purgatory) > 0)
+    await until(lambda: len(connections(broker)) == 1)
+    assert len(broker.services.purgatory) == 0
 
 
 class _NoExecutor(ThreadPoolExecutor):
