@@ -215,10 +215,12 @@ class Fetcher:
             name = topic.topic or view.topic_names.get(topic.topic_id, "")
             for data in topic.partitions:
                 state, version = requested.get(TopicPartition(name, data.partition_index), (None, 0))
-                if state is not None and state.version == version:
+                if state is None:
+                    continue
+                brought = brought or bool(data.records)
+                if state.version == version:
                     info = view.partition(state.partition)
                     self._take_partition(state, data, -1 if info is None else info.leader_epoch)
-                    brought = brought or bool(data.records)
         return brought
 
     def _take_partition(self, state: PartitionState, data: PartitionData, leader_epoch: int) -> None:

@@ -277,6 +277,20 @@ async def test_a_leader_that_may_not_wait_for_records_is_asked_without_pauses() 
         assert await read(consumer, 10) == list(range(10))
 
 
+async def test_records_of_which_the_user_has_sought_away_are_not_nothing() -> None:
+    async def seek_away(call: Call) -> Any:
+        consumer.seek(T0, 0)
+        return await call.default()
+
+    options = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        cluster.on(ApiKey.FETCH, *[seek_away] * 12)
+        async with consumer_of(cluster, "t", **options) as consumer:
+            await until(lambda: not cluster.steps[ApiKey.FETCH])
+            assert await read(consumer, 10) == list(range(10))
+
+
 async def test_a_table_of_a_topic_whose_leader_says_nothing_ends_in_time() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 10)
