@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -68,6 +68,8 @@ class SharePartitionActor:
         self._timer: TimerHandle | None = None
         # Writes and loads under way. A client that goes away does not stop them.
         self._work: set[asyncio.Task[None]] = set()
+        # Steps of acknowledgements that take turns.
+        self._slow: set[asyncio.Task[None]] = set()
 
     @property
     def settings(self) -> Settings:
@@ -161,19 +163,27 @@ class SharePartitionActor:
         """
         machine, change = self._loaded(), Change()
         steps = machine.acknowledge(member, said, self.settings.limits, self._clock.monotonic_ms(), change)
-        if keeper().take_now(steps):
-            return self._begin(self._acknowledge_rest(machine, change, steps))
-        return self._write(change)
+        if not keeper().take_now(steps):
+            return self._write(change)
+        rest = asyncio.ensure_future(keeper().finish(steps))
+        self._slow.add(rest)
+        rest.add_done_callback(self._slow.discard)
+        return self._begin(self._acknowledge_rest(machine, change, rest))
 
-    async def _acknowledge_rest(self, machine: SharePartition, change: Change, steps: Iterator[None]) -> None:
-        """Do the rest of very many acknowledgements in turns, and write them all."""
+    async def _acknowledge_rest(self, machine: SharePartition, change: Change, rest: asyncio.Task[None]) -> None:
+        """Write very many acknowledgements once the rest of them has had its turns."""
         try:
-            await keeper().finish(steps)
+            await rest
         finally:
             # A lock may have ended meanwhile that a failure has brought back.
             self._set_timer()
         if change.stretches:
             await self._settle(machine, change, is_certain=False)
+
+    async def acknowledged(self) -> None:
+        """Wait for acknowledgements that take turns: a session that ends gives back what they leave."""
+        if self._slow:
+            await asyncio.wait(self._slow)
 
     def release(self, member: str) -> asyncio.Future[None] | None:
         """Give back what a member holds, as `acknowledge` does."""

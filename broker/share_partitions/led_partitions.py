@@ -102,6 +102,11 @@ class SharePartitions:
             if not actors:
                 del self._by_group[actor.key.group_id]
 
+    async def acknowledged(self, group_id: str) -> None:
+        """Wait for acknowledgements of the group that take turns."""
+        for actor in list(self._by_group.get(group_id, {}).values()):
+            await actor.acknowledged()
+
     async def release(self, group_id: str, member_id: str, places: Iterable[Place]) -> None:
         """Give back what a member holds, and return when that is written."""
         writes: list[asyncio.Future[None]] = []

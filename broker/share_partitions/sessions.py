@@ -217,6 +217,7 @@ class ShareSessions:
         return task
 
     async def _give_back(self, session: ShareSession) -> None:
+        await self._partitions.acknowledged(session.group_id)
         # Asked of each when its turn comes: the member may have begun another session, and acquired in it.
         places = (each for each in (*session.partitions, *session.left) if not self._knows(session.key, each))
         await self._partitions.release(session.group_id, session.member_id, places)

@@ -10,6 +10,8 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_acknowledge
+from odradek.broker.share_partitions.machine import Acknowledgement
+from odradek.broker.share_partitions.sessions import FINAL_EPOCH
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.share_acknowledge import (
@@ -18,10 +20,11 @@ from odradek.protocol.messages.share_acknowledge import (
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
 )
+from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, Said, data_of
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
-from odradek.tests.support.simulations.share_world import LOCK_MS, ShareWorld, share_world
+from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
 
 
 @pytest.fixture
@@ -208,6 +211,21 @@ async def test_a_partition_that_is_named_twice_is_answered_once_both_are_written
     response = await ann.raw.ask(ApiKey.SHARE_ACKNOWLEDGE, 2, request)
     assert data_of(response).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.state().batches == (StateBatch(5, 9, 2, 1),)
+
+
+async def test_a_session_that_ends_gives_back_what_its_acknowledgements_leave(world: ShareWorld) -> None:
+    """They take turns. A member that closes does not wait for them."""
+    ann, bob = await world.member("ann", 0), await world.member("bob", 0)
+    assert await world.gets(ann) == [(0, 9, 1)]
+    leader = world.broker.services.share_leader
+    actor = leader.partitions.find(GROUP, (world.topic_id, 0))
+    assert actor is not None
+    end_slices_after(1)
+    written = actor.acknowledge("ann", [Acknowledgement(0, 3, (ACCEPT, REJECT, ACCEPT, REJECT))])
+    assert written is not None
+    await leader.sessions.end(leader.sessions.go_on(GROUP, "ann", FINAL_EPOCH))
+    await written
+    assert await world.gets(bob) == [(4, 9, 2)]
 
 
 async def test_types_that_would_hold_the_loop_are_rejected(world: ShareWorld, monkeypatch: pytest.MonkeyPatch) -> None:

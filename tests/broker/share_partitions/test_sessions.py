@@ -38,6 +38,9 @@ class NoPartitions:
     def holds(self, group_id: str, member_id: str, place: Place) -> bool:
         return place in self.held
 
+    async def acknowledged(self, group_id: str) -> None:
+        pass
+
     async def release(self, group_id: str, member_id: str, places: Iterable[Place]) -> None:
         for place in places:
             self.released.append(place)
