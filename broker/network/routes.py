@@ -418,7 +418,13 @@ def unloaded(route: Route) -> list[str]:
     if not route.method and (route.module or name) not in _WITH_COORDINATOR:
         return []
     needed = _SHARING if "share" in name else _COORDINATION
-    return [each for module in needed if (each := f"{_BROKER}.{module}") not in modules]
+    return [each for module in needed if not _is_loaded(each := f"{_BROKER}.{module}")]
+
+
+def _is_loaded(name: str) -> bool:
+    """Return whether a module can be used. One that a thread imports is there before: the loop would wait for it."""
+    module = modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
 
 
 def load(names: Iterable[str]) -> None:

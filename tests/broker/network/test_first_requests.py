@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from odradek.broker.handlers import share_fetch
+from odradek.broker.network.routes import ROUTES, unloaded
+from odradek.protocol.apis import ApiKey
 
 # Prints the modules of coordination that the loop's own thread has imported.
 FIRST_REQUESTS = """
@@ -48,3 +51,10 @@ print(*(name for name in imported if name.startswith(rooms)))
 def test_a_first_request_of_a_group_imports_nothing_large_on_the_loop(tmp_path: Path, names: str) -> None:
     command = [sys.executable, "-c", FIRST_REQUESTS, str(tmp_path), names]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_the_loop_does_not_wait_for_an_import_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    route = next(each for each in ROUTES if each.key is ApiKey.SHARE_FETCH)
+    assert share_fetch.__name__ not in unloaded(route)
+    monkeypatch.setattr(share_fetch.__spec__, "_initializing", True)
+    assert share_fetch.__name__ in unloaded(route)
