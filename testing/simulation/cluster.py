@@ -20,7 +20,7 @@ from ...broker.network.routes import ALONE_ROUTES, load, unloaded
 from ...broker.server import Broker
 from ...storage.compaction import worker
 from ..zookeeper_session import Ensemble
-from .disk import SimulatedDisk
+from .disk import Files, SimulatedDisk
 from .network import Network
 from .process import Clocks, Process
 from .world import World
@@ -69,7 +69,7 @@ class Node:
         # How often a process has begun.
         self.starts = 0
         self._serves = False
-        # Whether it has lost its directory, and has not served since.
+        # Whether it has lost its directory, or has an earlier one, and has not served since.
         self.is_empty = False
         # Of each process, how often each API was asked.
         self.requests: list[ApiCounts] = []
@@ -149,11 +149,11 @@ class Node:
                 )
                 self._tell(f"{name} had {len(before[name])} bytes before the power cut, and {has}")
 
-    def lose_directory(self) -> None:
-        """Lose all files of the machine, which must not run."""
-        self.disk.clear()
+    def lose_directory(self, copy: Files) -> None:
+        """Lose all files of the machine, which must not run, and get those of a copy, if there are any."""
+        self.disk.replace(copy)
         self.is_empty = True
-        self._tell("has lost its directory")
+        self._tell("has an earlier copy of its directory" if copy else "has lost its directory")
 
     def boot(self) -> None:
         """Start the machine and the broker again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +17,9 @@ from .process import Clocks
 
 _SPACE = 1 << 40
 
+# What each file has, and its time in ns since 1970.
+Files = Mapping[Path, tuple[bytes, int]]
+
 
 class SimulatedDisk(LossyDisk):
     """The disk of one machine. It outlives the processes that use it."""
@@ -27,6 +30,8 @@ class SimulatedDisk(LossyDisk):
         self.now_s = lambda: clocks.monotonic_ms() / 1000
         self.pid = lambda: 1
         self.is_gone = False
+        # How often all files were put back from a copy.
+        self._copies = 0
         # So many bytes still fit (ENOSPC) in files whose name ends like this; None: all.
         self.room_bytes: int | None = None
         self.full_files = ""
@@ -129,11 +134,26 @@ class SimulatedDisk(LossyDisk):
             str(each.relative_to(self._root)): each.read_bytes() for each in self._root.rglob("*") if each.is_file()
         }
 
-    def clear(self) -> None:
-        """Lose every file, as a machine whose disk was replaced."""
+    def identity(self, path: Path) -> str:
+        return str(self._copies)
+
+    def copy(self) -> Files:
+        """Return what each file has, and its time, as somebody copies a directory in use."""
+        return {each: (each.read_bytes(), each.stat().st_mtime_ns) for each in self._root.rglob("*") if each.is_file()}
+
+    def replace(self, files: Files) -> None:
+        """Lose every file, as a machine whose disk was replaced, and get those of a copy."""
         shutil.rmtree(self._root)
         self._root.mkdir()
         self._nodes, self._live, self._stable, self._changes, self._moves = {}, {}, {}, [], []
+        self._copies += 1
+        for path, (content, ns) in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.utime(path, ns=(ns, ns))
+        for each in self._root.iterdir():
+            if each.is_dir():
+                self._date(each)
 
     def close(self, fd: int) -> None:
         if self.is_gone:

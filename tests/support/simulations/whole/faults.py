@@ -13,6 +13,7 @@ from random import Random
 
 from odradek.broker.cluster.znodes import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from odradek.testing.simulation.cluster import SESSION_S, Cluster, Node
+from odradek.testing.simulation.disk import Files
 from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
 
 ONE = (
@@ -51,6 +52,8 @@ _MOMENTS: tuple[str, ...] = (
     ".journal",
 )
 _SOON_S = 2.0
+# A directory that is put back is so old at most.
+_OLD_S = 4.0
 # For so long a fault waits that would take too much of a cluster that is not whole.
 _WHOLE_S = 1.5
 # So many pairs of faults a seed has at most, and how far it is in the list from one to the next: neighbours are alike.
@@ -212,24 +215,41 @@ class Faults:
             _run(node)
         node.fsync_slowness = self._usual_slowness[node.number]
 
+    async def _copied(self, node: Node, fault: Fault) -> Files:
+        """Return a copy of a directory, once it is old. Mostly there is none."""
+        if fault.number % 8 > 2:
+            return {}
+        copy = node.disk.copy()
+        await asyncio.sleep(min(fault.lasts_s, _OLD_S))
+        return copy
+
     async def _lost_directory(self, node: Node, fault: Fault) -> None:
-        node.kill()
-        node.lose_directory()
-        await asyncio.sleep(fault.lasts_s)
-        _run(node)
+        """Lose a directory, or get one of some time ago in its place."""
+        copy = await self._copied(node, fault)
+        if node.is_up and self._possible(fault) == fault.kind:
+            node.kill()
+            node.lose_directory(copy)
+            await asyncio.sleep(fault.lasts_s)
+            _run(node)
 
     async def _lost_alone(self, node: Node, fault: Fault) -> None:
         """Lose a directory, and have all others die, before the empty broker starts or as soon as it serves."""
+        copy = await self._copied(node, fault)
+        if not node.is_up or self._possible(fault) != fault.kind:
+            return
         others = [each for each in self._cluster.nodes.values() if each is not node and each.is_up]
         if fault.number % 2:
             for each in [*others, node]:
                 each.kill()
-            node.lose_directory()
+            node.lose_directory(copy)
             # Nobody has taken it out of the ISR.
             await asyncio.sleep(SESSION_S + 1)
             _run(node)
         else:
-            await self._lost_directory(node, Fault(fault.at_s, fault.kind, fault.node, 0, 0.3, 0))
+            node.kill()
+            node.lose_directory(copy)
+            await asyncio.sleep(0.3)
+            _run(node)
             while node.is_up and not node.serves:
                 await asyncio.sleep(0.02)
             others = [each for each in others if each.is_up]
