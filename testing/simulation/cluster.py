@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from ...broker.cluster.znodes import CONTROLLER, TOPICS
+from ...broker.cluster.znodes import BROKER_IDS, CONTROLLER, TOPICS
 from ...broker.configs.broker_config import BrokerConfig
 from ...broker.metrics.request_counts import ApiCounts
 from ...broker.network.routes import ALONE_ROUTES, load, unloaded
@@ -68,8 +68,9 @@ class Node:
         self.past: list[Process] = []
         # How often a process has begun.
         self.starts = 0
-        self._serves = False
-        # Whether it has lost its directory, or has an earlier one, and has not served since.
+        self._serves = self._is_stopping = False
+        # Whether it has lost its directory, or has an earlier one, and has not registered since: then its broker has
+        # left the ISRs.
         self.is_empty = False
         # Of each process, how often each API was asked.
         self.requests: list[ApiCounts] = []
@@ -90,13 +91,13 @@ class Node:
         except Exception as error:  # noqa: BLE001 - the end of a process, which the judge reads
             process = self.process
             assert process is not None
-            if not self.disk.is_failing:
+            if not self.disk.is_failing and not self._is_stopping:
                 process.errors.append(f"does not start: {error!r}")
             self._tell(f"does not start: {error}")
             # A command that fails ends its process.
             process.loop.call_soon(self._end, process)
             return
-        self._serves, self.is_empty = True, False
+        self._serves = True
         self.requests.append(broker.services.requests)
         self._tell("serves")
 
@@ -110,7 +111,7 @@ class Node:
         config, _ = BrokerConfig.parse(self._configs, strict=True)
         opener = cluster.ensemble.opener(self.number) if cluster.is_replicated else None
         self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)
-        self.starts += 1
+        self.starts, self._is_stopping = self.starts + 1, False
         self.starting = process.start(self._run(self.broker), f"start of node {self.number}")
 
     def _end(self, process: Process) -> None:
@@ -120,6 +121,8 @@ class Node:
     async def stop(self) -> None:
         """Stop the broker in order. Called in another process: wait for the task."""
         assert self.broker is not None
+        # A start that is under way fails then.
+        self._is_stopping = True
         await self.broker.stop()
 
     def stopped(self) -> None:
@@ -210,6 +213,8 @@ class Cluster:
         """Bring who leads, and the ISRs, into the time line."""
         if data and path == CONTROLLER:
             self.world.tell("zookeeper", f"broker {json.loads(data)['brokerid']} is the controller")
+        elif data and path.startswith(BROKER_IDS + "/"):
+            self.nodes[int(path.rpartition("/")[2])].is_empty = False
         elif data and path.startswith(TOPICS) and path.endswith("/state"):
             topic, _, index, _ = path.removeprefix(TOPICS + "/").split("/")
             state = json.loads(data)

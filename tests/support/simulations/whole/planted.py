@@ -21,6 +21,7 @@ from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.share_states.state_log import StateTopicLog
 from odradek.broker.coordination.transactions import lost, markers, query, query_records
 from odradek.broker.coordination.transactions.queries import Queries
+from odradek.broker.log_dirs import data_dir
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
 from odradek.broker.replication.replica import Replica
@@ -77,6 +78,11 @@ PLANTS = (
             Change(Member, "leave_isrs", "in replicas.with_losses()", "in ()"),
             Change(Member, "_take_number", "if is_start:", "if False:"),
         ),
+    ),
+    Plant(
+        "a copy of a directory of some time ago passes for the directory",
+        3,
+        (Change(data_dir, "_is_copy", "disk.exists(meta)", "False"),),
     ),
     Plant(
         "the high watermark does not wait for the followers",

@@ -257,7 +257,7 @@ class Run:
             administrator = Administrator(*parts, "admin")
             administrator.nodes = len(self.cluster.nodes)
             loads += [administrator]
-        if chance.random() < 0.2:
+        if chance.random() < 0.3:
             loads += [Query(*parts, QUERY)]
         if chance.random() < 0.3:
             operator = Operator(*parts, "asker")
