@@ -204,7 +204,7 @@ def test_a_broker_without_its_records_is_no_last_member_while_its_earlier_run_pa
         world.run(write())
         empty, *others = world.cluster.nodes.values()
         empty.kill()
-        empty.lose_directory()
+        empty.lose_directory({})
         empty.boot()
         cluster = world.cluster
         world.world.run_until(lambda: all(1 not in isr for _, _, isr, _ in replicas_of(cluster)), SESSION_S / 2)
