@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.primitives import BLANKS
 from .definition import ConfigDef, ConfigError, ConfigType, Value
 
 
@@ -147,14 +148,14 @@ def _changed(resource: Resource, current: str | None, change: Change) -> str | N
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {change.name} because its type is not LIST.")
     entries = _entries(current if current is not None else row.format(resource.value(row)) or "")
     # As in Java, commas at the end separate nothing, and no entry at all is an empty one.
-    named = dict.fromkeys(entry.strip() for entry in (change.value or "").rstrip(",").split(","))
+    named = dict.fromkeys(entry.strip(BLANKS) for entry in (change.value or "").rstrip(",").split(","))
     if change.operation is Operation.APPEND:
         return ",".join(dict.fromkeys([*entries, *named]))
     return ",".join(entry for entry in entries if entry not in named)
 
 
 def _entries(text: str) -> list[str]:
-    return [entry.strip() for entry in text.split(",") if entry.strip()]
+    return [entry.strip(BLANKS) for entry in text.split(",") if entry.strip(BLANKS)]
 
 
 def _normalized(resource: Resource, row: ConfigDef, text: str) -> str:

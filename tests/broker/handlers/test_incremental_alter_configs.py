@@ -136,6 +136,7 @@ async def test_lists_grow_and_shrink(raw: Raw) -> None:
         ([("segment.ms", SET, "1"), ("segment.ms", DELETE, None)], ErrorCode.INVALID_REQUEST),
         ([("segment.ms", SET, "1"), ("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
         ([("cleanup.policy", APPEND, "")], ErrorCode.INVALID_CONFIG),
+        ([("cleanup.policy", APPEND, "\xa0compact")], ErrorCode.INVALID_CONFIG),
         # Of several errors: a missing value, then an operation that the config does not know, then a value.
         ([("segment.bytes", APPEND, "1"), ("segment.ms", SET, None)], ErrorCode.INVALID_REQUEST),
         ([("no.such", DELETE, None)], ErrorCode.NONE),
