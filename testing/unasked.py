@@ -26,7 +26,7 @@ _PARAMETERS = re.compile(r"\bdef\s+\w+\s*\(([^)]*)\)")
 _NAME = re.compile(rf"\b({_ANY})\b")
 _AS_TEXT = re.compile(rf"(?:usefixtures|getfixturevalue)\([^)]*[\"']({_ANY})[\"']")
 # A module of tests that asks for the plugin itself: pytest brings it once it is imported.
-_ASKS = re.compile(r"\bpytest_plugins\s*=[^\])]*[\"']odradek[\"']")
+_ASKS = re.compile(r"\bpytest_plugins\b[^=\n]*=\s*(?:[\[(][^\])]*|[^\n\[(]*)[\"']odradek[\"']")
 _OWN = re.compile(rf"\bdef\s+({_ANY})\s*\(")
 # The managers of plugins to which this one was brought.
 _brought: WeakSet[pytest.PytestPluginManager] = WeakSet()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.testing import LocalKafka, plugin
-from odradek.testing.unasked import FIXTURES
+from odradek.testing.unasked import FIXTURES, fixtures_used
 
 from .inner_pytest import ASKED, run, run_here
 
@@ -224,6 +224,17 @@ def test_a_project_that_does_not_ask_is_told_to(tmp_path: Path, files: dict[str,
     assert "1 passed" in said
     assert 'write pytest_plugins = ["odradek"] in conftest.py' in said
     assert "1 passed" not in run_here(tmp_path, None, "-p", "no:odradek")
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ('pytest_plugins: list[str] = [\n  "pytester",\n  "odradek",\n]', True), ('pytest_plugins = "odradek"', True),
+        ('pytest_plugins = "pytester"\npytest.importorskip("odradek")', False),
+    ],
+)  # fmt: skip
+def test_a_module_asks_by_the_value_of_the_line_alone(line: str, asks: bool) -> None:
+    assert fixtures_used(f"{line}\n\ndef test_it(kafka): ...") == (set() if asks else {"kafka"})
 
 
 def test_a_fixture_of_the_project_brings_nothing(tmp_path: Path) -> None:
