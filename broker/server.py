@@ -386,7 +386,9 @@ class Broker:
     async def stop(self) -> None:
         """Stop cleanly, if the broker runs or starts. Cancelling the caller does not interrupt the stop."""
         if self._starting is not None:
-            self._starting.cancel()
+            # Once: what is open is being closed then.
+            if not self._starting.cancelling():
+                self._starting.cancel()
             await asyncio.wait([self._starting])
         await self._stop_running()
 

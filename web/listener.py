@@ -232,7 +232,9 @@ class Service:
     async def stop(self) -> None:
         """Close, also what is starting. May be called again."""
         if self._starting is not None:
-            self._starting.cancel()
+            # Once: what is open is being closed then.
+            if not self._starting.cancelling():
+                self._starting.cancel()
             await asyncio.wait([self._starting])
         await self._close()
 

@@ -268,3 +268,36 @@ async def test_a_stop_ends_the_start_of_a_service(turns: int) -> None:
         await service.stop()
     with pytest.raises(AssertionError, match="it does not listen"):
         _ = service.address
+
+
+class Closing(Slow):
+    """One that takes its time to close what it has opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closes, self.may_close = asyncio.Event(), asyncio.Event()
+        self.is_closed = False
+
+    async def _open(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.closes.set()
+            await self.may_close.wait()
+            self.is_closed = True
+
+
+async def test_a_second_stop_leaves_a_start_the_time_to_close() -> None:
+    service = Closing()
+    starting = asyncio.create_task(service.start())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    stops = [asyncio.create_task(service.stop())]
+    await service.closes.wait()
+    stops.append(asyncio.create_task(service.stop()))
+    await asyncio.sleep(0)
+    service.may_close.set()
+    await asyncio.gather(*stops)
+    with pytest.raises(StoppedEarly):
+        await starting
+    assert service.is_closed
