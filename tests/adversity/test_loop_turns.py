@@ -100,6 +100,10 @@ def fitting(route: Route, version: int, values: int) -> Iterator[tuple[str, Mess
             request.acks = 1
         elif isinstance(request, DescribeAclsRequest):
             request.resource_type_filter = request.operation = request.permission_type = 1
+        elif isinstance(request, DescribeConfigsRequest):
+            # A type that there is not is an error of all.
+            for each in request.resources:
+                each.resource_type = 2
         yield shape, request
 
 
