@@ -34,6 +34,7 @@ class TlsHandshake(asyncio.BufferedProtocol):
         # What has come, and what TLS has got of it.
         self._filled = self._taken = 0
         self._tls: asyncio.BufferedProtocol | None = None
+        self._is_lost = False
 
     async def shake_hands(self, context: ssl.SSLContext, connection: Connection, time_s: float) -> None:
         """Shake hands and give the transport to a connection, unless the client has gone.
@@ -53,9 +54,10 @@ class TlsHandshake(asyncio.BufferedProtocol):
             ssl_handshake_timeout=time_s,
             ssl_shutdown_timeout=_CLOSE_NOTIFY_S,
         )
-        if self._is_full and transport.is_closing():
+        if self._is_lost and self._is_full:
             raise HandshakeTooLarge
-        if secure is None or secure.is_closing() or transport.is_closing():
+        # Where it is only closing, the client may have closed behind its first requests, which are handled.
+        if self._is_lost or secure is None:
             return
         assert self._tls is not None
         transport.set_protocol(self._tls)
@@ -119,5 +121,6 @@ class TlsHandshake(asyncio.BufferedProtocol):
             self._tls.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
         if self._tls is not None:
             self._tls.connection_lost(exc)

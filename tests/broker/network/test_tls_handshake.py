@@ -18,10 +18,13 @@ from odradek.broker.turns import Keeper
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.tests.support.brokers.connections import connections
 from odradek.tests.support.brokers.slices import end_slices_after
-from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.security.strangers import chain_context
 from odradek.tests.support.security.tls import Authority, tls_config
+from odradek.tests.support.waiting import until
 
 CLIENTS = 6
 METADATA = b"".join(map(bytes, frame.encode_request(ApiKey.METADATA, 12, 1, "c", MetadataRequest(topics=[]))))
@@ -126,6 +129,26 @@ async def test_requests_behind_the_last_flight_are_served(config: BrokerConfig, 
         client.tls.write(METADATA * 1_000)
         client.send()
         assert await client.read()
+
+
+async def test_what_a_client_sends_with_its_last_flight_before_it_closes_is_handled(
+    config: BrokerConfig, authority: Authority
+) -> None:
+    """The broker's first write fails, in the turn in which the handshake is done."""
+    async with Broker(tls_config(config, authority)) as broker:
+        async with await Raw.connect(broker.addresses[0]) as raw:
+            await raw.create_topic("t")
+        async with client_of(broker, authority.context()) as client:
+            await client.shake_hands()
+            data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch_of(b"v"))])
+            request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[data])
+            client.tls.write(b"".join(map(bytes, frame.encode_request(ApiKey.PRODUCE, 9, 1, "c", request))) * 20)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.tls.unwrap()
+            client.send()
+        topic = broker.topics.get("t")
+        assert topic is not None
+        await until(lambda: topic.partitions[0].log.log_end_offset == 20 and not connections(broker))
 
 
 @pytest.mark.parametrize("certificates", [10, 80])
