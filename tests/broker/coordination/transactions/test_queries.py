@@ -137,8 +137,11 @@ async def test_a_batch_that_was_prepared_is_not_committed_once_another_broker_ha
     ended = await committing
     assert ended.error_code == ErrorCode.NOT_COORDINATOR
     assert batch.log.batches == before
-    # The participants that were held are still open at the coordinator of now, which commits them.
+    # The participants that were held are still open at the coordinator of now, which commits them: by one append, so
+    # that no crash leaves half of a batch.
     assert (await batch.commit(*participants)).error_code == 0
+    (_, records), *ends = batch.log.batches[len(before) :]
+    assert len(records) == len(participants) + 1 and all(len(each) == 1 for _, each in ends)
 
 
 async def test_a_participant_of_another_partition_is_rejected() -> None:

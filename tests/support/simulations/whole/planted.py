@@ -20,7 +20,6 @@ from odradek.broker.coordination.share_groups import heartbeat as share_heartbea
 from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.share_states.state_log import StateTopicLog
 from odradek.broker.coordination.transactions import lost, markers, query, query_records
-from odradek.broker.coordination.transactions.queries import Queries
 from odradek.broker.log_dirs import data_dir
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
@@ -246,20 +245,6 @@ PLANTS = (
         "a restart forgets which batch of a query was committed last",
         1,
         (Change(query_records, "encode", "standing.batch_id", "-1"),),
-    ),
-    Plant(
-        "the records of a query's batch are appended one by one",
-        3,
-        (
-            Change(
-                Queries,
-                "_append_batch",
-                "    self._log.append(",
-                "    while len(encoded) > 1:\n"
-                "        self._log.append(self._partition_of(query.query_id), [encoded.pop()], lambda _: None)\n"
-                "    self._log.append(",
-            ),
-        ),
     ),
     Plant(
         "a cleaning removes a tombstone and leaves an older value",
