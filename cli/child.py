@@ -149,7 +149,11 @@ def end_without_parent(end: Callable[[], None]) -> None:
     session is not ours: only who leads a session has been started from another one.
     """
     parent, session = os.getppid(), os.getsid(0)
-    is_orphan = session != os.getpid() and os.getsid(parent) != session
+    try:
+        is_orphan = session != os.getpid() and os.getsid(parent) != session
+    except ProcessLookupError:
+        # It has ended just now.
+        is_orphan = True
 
     def wait() -> None:
         while os.getppid() == parent and not is_orphan:
