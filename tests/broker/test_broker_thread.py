@@ -57,16 +57,20 @@ def test_a_delay_that_was_given_stays(plain: BrokerConfig) -> None:
             assert broker.config.group_initial_rebalance_delay_ms == delay
 
 
+def assert_ended(before: set[threading.Thread]) -> None:
+    """The broker's own threads for the disk end when their last work is done."""
+    deadline = time.monotonic() + 10
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert set(threading.enumerate()) <= before
+
+
 def test_it_stops_with_its_block_and_leaves_no_thread_and_no_port(plain: BrokerConfig) -> None:
     before = set(threading.enumerate())
     with Broker(plain) as broker:
         host, _, port = broker.address.rpartition(":")
         socket.create_connection((host, int(port)), timeout=5).close()
-    # The broker's own threads for the disk end when their last work is done.
-    deadline = time.monotonic() + 10
-    while set(threading.enumerate()) - before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert set(threading.enumerate()) <= before
+    assert_ended(before)
     assert broker.addresses == []
     assert (plain.data_dir / ".kafka_cleanshutdown").exists()
 
@@ -79,7 +83,7 @@ def test_an_error_in_the_block_stops_it_too(plain: BrokerConfig) -> None:
 
 
 def test_a_failed_start_is_raised_in_the_caller(plain: BrokerConfig) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with Broker(plain) as broker:
         with pytest.raises(StartError, match="in use"):
             with Broker(plain):
@@ -91,7 +95,7 @@ def test_a_failed_start_is_raised_in_the_caller(plain: BrokerConfig) -> None:
             with Broker(replace(plain, listeners=(f"PLAINTEXT://{broker.address}",), log_dirs=(f"{plain.data_dir}2",))):
                 pass
         assert broker.addresses
-    assert threading.active_count() <= before + 1
+    assert_ended(before)
 
 
 def test_several_run_beside_each_other_and_one_can_start_again(plain: BrokerConfig, tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ async def test_more_partitions_than_a_share_session_has_are_not_looked_at(is_for
         request.forgotten_topics_data = [ForgottenTopic(bytes(16), [*range(MAX_PARTITIONS_OF_ONE + 1)])]
     else:
         request.topics = [FetchTopic(bytes(16), [FetchPartition()] * (MAX_PARTITIONS_OF_ONE + 1))]
-    services: Any = SimpleNamespace(share_leader=SimpleNamespace(sessions=None))
+    services: Any = SimpleNamespace(
+        groups=SimpleNamespace(serves_share_groups=True), share_leader=SimpleNamespace(sessions=None)
+    )
     with pytest.raises(KafkaError) as raised:
         share_fetch.handle(services, context(), request)
     assert raised.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
