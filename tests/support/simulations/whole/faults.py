@@ -103,6 +103,14 @@ def plan(chance: Random, nodes: int, lasts_s: float, seed: int = 0) -> list[Faul
     return found
 
 
+def full_journals(chance: Random, nodes: int, lasts_s: float) -> list[Fault]:
+    """Draw, in a seed of ten, when the journals of one machine find no room, twice: few of its writes go there."""
+    if chance.random() >= 0.1:
+        return []
+    node, number = chance.randint(1, nodes), _FILES.index(".journal")
+    return [Fault(chance.uniform(1.0, lasts_s), "full disk", node, node, 3.0, number) for _ in range(2)]
+
+
 def _fault(chance: Random, kind: str, nodes: int, at_s: float, lasts_s: float) -> Fault:
     node = chance.randint(1, nodes)
     return Fault(at_s, kind, node, node % nodes + 1, lasts_s, chance.getrandbits(30))

@@ -21,7 +21,7 @@ from odradek.testing.simulation.world import NothingLeft, TooLate, World
 
 from .administration import TRIMMED, Administrator, check_administration
 from .compacted import BROKERS, COMPACTED, KeyWriter, check_compaction, configs_of_topic
-from .faults import ASKED_BY_HAND, Fault, Faults, is_whole, plan, replicas_of, stop
+from .faults import ASKED_BY_HAND, Fault, Faults, full_journals, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .inquiries import Operator
 from .judge import Log, check_committed, check_replicas, judge
@@ -137,7 +137,10 @@ class Run:
             node.clocks.ahead_ms = chance.choice((0, 250, -3_000, 3_000, 15_000))
             node.fsync_slowness = chance.choice((1.0, 1.0, 100.0))
         self._load_s = self.world.random("length").choice(LOADS_S)
-        self.faults = plan(self.world.random("faults"), nodes, self._load_s, seed)[:most_faults]
+        self.faults = plan(self.world.random("faults"), nodes, self._load_s, seed)
+        if more := full_journals(self.world.random("journals"), nodes, self._load_s):
+            self.faults = sorted(self.faults + more, key=lambda fault: fault.at_s)
+        self.faults = self.faults[:most_faults]
         self.history = History()
         self.operator = self.cluster.client("operator")
         self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces or self._loses)
