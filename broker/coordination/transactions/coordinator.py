@@ -190,15 +190,15 @@ class TransactionCoordinator:
             actor.feed(events.VerifyPartitions(call, *who, places))
         return call.result()
 
-    def open_places(self) -> set[tuple[int, records.TopicPartition]] | None:
-        """Return the producers of the transactions that are open or ending, each with a partition of it.
+    def open_places(self) -> dict[tuple[int, records.TopicPartition], int] | None:
+        """Return the epochs of the transactions that are open or ending, by producer and partition of it.
 
         None where not all of them are known, because a partition could not be loaded.
         """
         if not self.shards.is_whole:
             return None
         standings = (actor.state.standing for actor in self.ids.values())
-        return {(each.producer_id, place) for each in standings for place in each.partitions}
+        return {(each.producer_id, place): each.producer_epoch for each in standings for place in each.partitions}
 
     # -- Description
 

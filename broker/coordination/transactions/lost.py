@@ -37,7 +37,8 @@ async def abort_lost(transactions: TransactionCoordinator, topics: Topics, write
     for each in topics.partitions() if known is not None else ():
         place = TopicPartition(each.topic, each.index)
         for producer_id, producer in each.log.producers.open_transactions():
-            if known is None or (producer_id, place) in known:
+            # The coordinator may know an earlier transaction of the producer, and have lost the end of that one, too.
+            if known is None or producer.epoch <= known.get((producer_id, place), -1):
                 continue
             what = f"the transaction of producer {producer_id} that begins at {producer.current_txn_first_offset}"
             # Its producer may believe that it is open, and must not add to it.

@@ -218,7 +218,7 @@ PLANTS = (
     Plant(
         "a transaction stays open that a lone coordinator has lost",
         1,
-        (Change(lost, "abort_lost", "(producer_id, place) in known", "True"),),
+        (Change(lost, "abort_lost", "producer.epoch <= known.get((producer_id, place), -1)", "True"),),
     ),
     Plant(
         "a query's earlier run goes on writing beside the next one",
