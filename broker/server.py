@@ -21,6 +21,7 @@ from .. import how_to_install
 from ..protocol.errors import DecodeError, KafkaError
 from ..protocol.schema import Message
 from ..storage.files import Disk
+from ..web.startable import Startable, StoppedEarly
 from .background.collector import Collector
 from .broker_thread import BrokerThread
 from .clock import Clock
@@ -86,7 +87,7 @@ class _Running(NamedTuple):
     http: HttpEndpoint | None
 
 
-class Broker:
+class Broker(Startable):
     """One Kafka broker.
 
     `async with Broker(config) as broker:` or `await start()` / `await stop()`. Several can run in one event loop. A
@@ -129,7 +130,6 @@ class Broker:
         self._threads = DiskThreads(self.timers, self.clock, new_pool)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE, new_pool)
-        self._starting: asyncio.Task[None] | None = None
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
@@ -238,24 +238,16 @@ class Broker:
         """Start, as the module describes. StartError says in one line what prevents it; nothing is left open then."""
         if self._running is not None or self._starting is not None:
             raise StartError("this broker is running already")
-        starting = self._starting = asyncio.create_task(self._start())
         try:
-            await starting
-        except asyncio.CancelledError as error:
-            # It may have come to its end in the turn in which it was cancelled.
-            await self._stop_running()
-            caller = asyncio.current_task()
-            if caller is None or caller.cancelling():
-                raise
+            await super().start()
+        except StoppedEarly as error:
             raise StartError("this broker was stopped before it had started") from error
-        finally:
-            self._starting = None
 
-    async def _start(self) -> None:
+    async def _open(self) -> None:
         keeper().clock = self.clock.monotonic_ns
         member = await self._join()
         try:
-            services = self._open(member)
+            services = self._open_services(member)
         except BaseException:
             self.timers.close()
             self._threads.close()
@@ -295,7 +287,7 @@ class Broker:
             if member is not None:
                 await member.serve()
         except BaseException:
-            await self._stop_running()
+            await self._close()
             raise
 
     async def _join(self) -> Member | None:
@@ -329,7 +321,7 @@ class Broker:
         parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration, security)
         await member.register(parts, self.addresses)
 
-    def _open(self, member: Member | None) -> Services:
+    def _open_services(self, member: Member | None) -> Services:
         log_dirs = LogDirs.open(self.config, self._disk, member.cluster_id if member is not None else "")
         try:
             return self._load(log_dirs, member)
@@ -385,14 +377,9 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop cleanly, if the broker runs or starts. Cancelling the caller does not interrupt the stop."""
-        if self._starting is not None:
-            # Once: what is open is being closed then.
-            if not self._starting.cancelling():
-                self._starting.cancel()
-            await asyncio.wait([self._starting])
-        await self._stop_running()
+        await super().stop()
 
-    async def _stop_running(self) -> None:
+    async def _close(self) -> None:
         if self._stopping is None:
             if self._running is None:
                 return

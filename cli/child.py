@@ -115,7 +115,7 @@ def secure_options(folder: Path) -> tuple[list[str], dict[str, str]]:
 def registry_options(listen: str, folder: Path | None) -> list[str]:
     """Return the options of a console beside a registry that listens there; with `folder` its broker is secure.
 
-    None where a free port is taken: it is not known yet.
+    There are none where the system chooses the port: it is not known yet.
     """
     host, _, port = listen.rpartition(":")
     address = f"{_REACHED_AT.get(host, host)}:{port}"
@@ -145,8 +145,8 @@ def end_with_parent(end: Callable[[], None]) -> None:
 def end_without_parent(end: Callable[[], None]) -> None:
     """Call `end` when the process has ended that started this one, also where standard input is not its.
 
-    It may have ended before this is called. Then the parent is init, or another process that takes in orphans, whose
-    session is not ours: only who leads a session has been started from another one.
+    It may have ended before this is called. Then this process has another parent, one that takes in orphans, such as
+    init. That one is of another session, as the real parent is only where this process leads a session of its own.
     """
     parent, session = os.getppid(), os.getsid(0)
     try:

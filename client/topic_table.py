@@ -51,6 +51,7 @@ PATHS = ("fetch", "direct", "auto")
 FORMATS = ("arrow", "pandas", "polars", "lazy")
 # What brings the package of a format.
 _EXTRAS = {"pandas": "pip install pandas", "polars": how_to_install("polars"), "lazy": how_to_install("polars")}
+_CLIENT_ID = "odradek-read-topic"
 # A fetch brings so much of a partition, and a poll so much in all.
 _FETCH_BYTES = 8 << 20
 _POLL_BYTES = 16 << 20
@@ -101,7 +102,7 @@ async def read_topic(
         raise InvalidOption("archive_only and the format 'lazy' need an archive")
     consumer = Consumer(
         bootstrap_servers=bootstrap_servers,
-        client_id="odradek-read-topic",
+        client_id=_CLIENT_ID,
         isolation_level=isolation_level,
         max_partition_fetch_bytes=_FETCH_BYTES,
         request_timeout_ms=request_timeout_ms,
@@ -120,13 +121,7 @@ async def read_topic(
         filled = {place: ArrowColumns(columns, place, ends[place], kept=True) for place in places}
         tables: list[Any] = []
         if path != "fetch":
-            given = {
-                "client.id": "odradek-read-topic",
-                "isolation.level": isolation_level,
-                "request.timeout.ms": round(request_timeout_ms),
-            }
-            servers, checked = bootstrap_addresses(bootstrap_servers), security_options("read_topic", security)
-            client = client_options(servers, checked, given)
+            client = _client_options(bootstrap_servers, request_timeout_ms, security, isolation_level)
             direct = [_DirectPartition(place, columns, starts[place], ends[place]) for place in places]
             await _read_directly(direct, client, progress, must=path == "direct")
             tables = [filled[each.place].table_of(each.batches) for each in direct]
@@ -165,12 +160,17 @@ def _numbers(partitions: Collection[int] | None) -> list[int] | None:
     return numbers
 
 
+def _client_options(
+    servers: str | Sequence[str], timeout_ms: float, security: SecurityArguments, level: str = "read_uncommitted"
+) -> ClientOptions:
+    given = {"client.id": _CLIENT_ID, "request.timeout.ms": round(timeout_ms), "isolation.level": level}
+    return client_options(bootstrap_addresses(servers), security_options("read_topic", security), given)
+
+
 def _union_options(
     servers: str | Sequence[str], path: str, timeout_ms: float, security: SecurityArguments
 ) -> ReadOptions:
-    given = {"client.id": "odradek-read-topic", "request.timeout.ms": round(timeout_ms)}
-    checked = security_options("read_topic", security)
-    return ReadOptions(client_options(bootstrap_addresses(servers), checked, given), path=ReadPath(path))
+    return ReadOptions(_client_options(servers, timeout_ms, security), path=ReadPath(path))
 
 
 async def _read_union(

@@ -180,7 +180,8 @@ class Disk:
 
     def fsync_dir(self, path: Path) -> None:
         """Make creations, renames and deletions inside `path` durable."""
-        with disk_errors("open", path):  # as where no descriptor is left: that may pass, a failed fsync must not
+        # An error of its own: a lack of descriptors passes, and what a failed fsync has lost does not come back.
+        with disk_errors("open", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with disk_errors("fsync", path):

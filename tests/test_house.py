@@ -122,7 +122,7 @@ WEB_FLOORS = (
     ("__init__.py",),
     ("listener.py",),
     ("connection.py", "guesses.py", "origin.py"),
-    ("exchange.py", "line_limit.py"),
+    ("exchange.py", "line_limit.py", "startable.py"),
 )
 FLOORS = {
     "broker": BROKER_FLOORS,

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from .connection import Answer, BodyMemory, Connection, Limits, LookAtHead, Refuse, plain_rejection
+from .startable import Startable
 
 _BACKLOG = 100
 # For a client to shake hands, and for its answer to the end of TLS.
@@ -196,47 +197,10 @@ class Listener:
         return True
 
 
-class StoppedEarly(OSError):
-    """A service was stopped while it started."""
-
-
-class Service:
+class Service(Startable):
     """What listens for clients, from `start` to `stop` or in `async with`."""
 
     _listener: Listener
-    _starting: asyncio.Task[None] | None = None
-
-    async def _open(self) -> None:
-        """Listen. Where that fails, nothing is left open."""
-        raise NotImplementedError
-
-    async def _close(self) -> None:
-        """Close. May be called again."""
-        raise NotImplementedError
-
-    async def start(self) -> None:
-        """Listen. Raises StoppedEarly where `stop` is called meanwhile, OSError, and what else prevents it."""
-        starting = self._starting = asyncio.create_task(self._open())
-        try:
-            await starting
-        except asyncio.CancelledError as error:
-            # It may have come to its end in the turn in which it was cancelled.
-            await self._close()
-            caller = asyncio.current_task()
-            if caller is None or caller.cancelling():
-                raise
-            raise StoppedEarly("it was stopped before it had started") from error
-        finally:
-            self._starting = None
-
-    async def stop(self) -> None:
-        """Close, also what is starting. May be called again."""
-        if self._starting is not None:
-            # Once: what is open is being closed then.
-            if not self._starting.cancelling():
-                self._starting.cancel()
-            await asyncio.wait([self._starting])
-        await self._close()
 
     async def __aenter__(self) -> Self:
         await self.start()

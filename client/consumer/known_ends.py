@@ -1,7 +1,7 @@
-"""The ends up to which a reader reads, and how it learns that it will never come there.
+"""The ends up to which a reader reads, and how it learns that it will never reach them.
 
-A consumer waits for ever for the records of a topic that was deleted, made again or cut: they may come some day. One
-who reads up to an end must not.
+A consumer waits for the records of a topic that was deleted, made again or cut, because they may come one day. A reader
+that stops at an end must not wait for ever.
 """
 
 from __future__ import annotations

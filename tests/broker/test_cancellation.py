@@ -25,12 +25,12 @@ CONFIG = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), num_network_thread
 async def started_and_stopped_at(config: BrokerConfig, number: int) -> bool:
     """Stop a broker at the n-th await of its start. Return whether there are so many."""
     broker, stops = Broker(config), list[asyncio.Task[None]]()
-    watched = InterruptedAt(broker._start(), number, lambda: stops.append(asyncio.create_task(broker.stop())))
+    watched = InterruptedAt(broker._open(), number, lambda: stops.append(asyncio.create_task(broker.stop())))
 
     async def start() -> None:
         await watched
 
-    broker._start = start
+    broker._open = start
     with suppress(StartError):
         await broker.start()
     async with asyncio.timeout(20):

@@ -14,7 +14,8 @@ from odradek.web import connection
 from odradek.web import listener as web_listener
 from odradek.web.connection import Limits
 from odradek.web.exchange import Request, Response
-from odradek.web.listener import Listener, ListenerConfig, Service, StoppedEarly
+from odradek.web.listener import Listener, ListenerConfig, Service
+from odradek.web.startable import StoppedEarly
 
 
 async def test_a_client_whose_handshake_ends_after_the_stop_is_not_served(tmp_path: Path) -> None:

@@ -60,11 +60,17 @@ def test_a_damaged_checkpoint_is_written_again(
         assert read_offsets(tmp_path / name) == {KEY: 0}
 
 
-def test_a_log_knows_the_recovery_point_that_is_on_disk_and_not_one_that_could_not_be_written(tmp_path: Path) -> None:
-    disk = FullDisk()
-    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+def flushed_log(folder: Path) -> Log:
+    """Return a log with three records, on disk."""
+    log = Log.open(folder / "t-0", LogConfig(), clean=True, now_ms=0)
     append(log, batch(0, 3))
     log.flush()
+    return log
+
+
+def test_a_log_knows_the_recovery_point_that_is_on_disk_and_not_one_that_could_not_be_written(tmp_path: Path) -> None:
+    disk = FullDisk()
+    log = flushed_log(tmp_path)
     checkpoints = OffsetCheckpoints(tmp_path, disk)
     checkpoints.take({KEY: log})()
     assert log.point_on_disk == 3 and log.lower_recovery_point(1)
@@ -80,9 +86,7 @@ def test_a_log_knows_the_recovery_point_that_is_on_disk_and_not_one_that_could_n
 
 def test_an_older_state_neither_replaces_a_newer_one_that_failed_halfway_nor_passes_for_written(tmp_path: Path) -> None:
     disk = FullDisk()
-    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
-    append(log, batch(0, 3))
-    log.flush()
+    log = flushed_log(tmp_path)
     checkpoints = OffsetCheckpoints(tmp_path, disk)
     older = checkpoints.take({KEY: log})
     log.lower_recovery_point(1)
@@ -101,9 +105,7 @@ def test_an_older_state_neither_replaces_a_newer_one_that_failed_halfway_nor_pas
 
 def test_a_log_is_not_cut_before_a_checkpoint_says_that_what_follows_the_cut_is_dirty(tmp_path: Path) -> None:
     disk = FullDisk()
-    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
-    append(log, batch(0, 3))
-    log.flush()
+    log = flushed_log(tmp_path)
     write_offsets(tmp_path / CLEANER_OFFSET, {KEY: 3})
     checkpoints = OffsetCheckpoints(tmp_path, disk)
     checkpoints.take({KEY: log})()
