@@ -24,9 +24,9 @@ WINDOW_BATCHES = 5
 PRODUCERS_MAX = 65_536
 # So many at once, so that a flood of new ids pays for the search for the oldest only once in thousands.
 FORGOTTEN_AT_ONCE = PRODUCERS_MAX // 8
-# So many producers whose first batch waits for the word of a coordinator, or had no luck with it, are known.
+# At most so many producers are kept whose first batch a coordinator has not allowed yet.
 _MOST_ASKED = 1_000
-# So many transactions that have ended, and may not be replicated yet, are known one by one.
+# At most so many transactions that have ended, and may not be replicated yet, are kept one by one.
 _MOST_ENDED = 10_000
 
 NONE = -1  # Kafka's mark for "no sequence", "no offset", "no epoch"

@@ -40,7 +40,7 @@ class Startable:
     async def stop(self) -> None:
         """Close, also what is starting. May be called again."""
         if self._starting is not None:
-            # Once: what is open is being closed then.
+            # Only once: a second time would interrupt what closes it.
             if not self._starting.cancelling():
                 self._starting.cancel()
             await asyncio.wait([self._starting])

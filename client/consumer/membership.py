@@ -93,7 +93,7 @@ class Membership(ABC):
     _hindrance: KafkaError | None = None
     # Failures in a row that do not end it.
     _failures: int = 0
-    # How often in a row the group sent the member away before it could rest.
+    # Rejections by the group in a row, since a rebalance succeeded.
     _rejections: int = 0
     # Set by `request_rejoin`.
     _wake: asyncio.Event = field(default_factory=asyncio.Event)

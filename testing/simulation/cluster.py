@@ -188,7 +188,7 @@ class Cluster:
 
     def __init__(self, world: World, nodes: int, configs: Mapping[str, str] | None = None) -> None:
         self.world = world
-        # Brokers import these with first requests, and a run must not depend on what the process has imported.
+        # A broker imports these with its first requests. A run must not depend on what the process has imported before.
         for route in ALONE_ROUTES:
             load(unloaded(route))
         self.folder = Path(tempfile.mkdtemp(prefix="simulation", dir=_MEMORY if _MEMORY.is_dir() else None))
