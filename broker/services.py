@@ -247,6 +247,7 @@ class Coordinators:
         if self._has(TRANSACTIONS_TOPIC, "transactions"):
             self.transactions.start(load=self._is_alone)
             if self._is_alone and not self._parts.topics.was_clean:
+                self.transactions.note_written(self._parts.topics.producer_epochs())
                 self._abort_lost_transactions()
         self._is_running = True
 

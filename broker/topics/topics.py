@@ -115,6 +115,11 @@ class Topics:
         """Return every partition that is online."""
         return [each for topic in self._by_name.values() for each in topic.partitions if each.is_online]
 
+    def producer_epochs(self) -> Iterator[tuple[int, int]]:
+        """Yield the id and epoch of each producer in each of these partitions."""
+        for each in self.partitions():
+            yield from ((producer_id, producer.epoch) for producer_id, producer in each.log.producers.items())
+
     def is_led_elsewhere(self, name: str, index: int) -> bool:
         """Return whether another broker leads a partition, as far as this one knows."""
         return False

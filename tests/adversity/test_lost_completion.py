@@ -35,17 +35,21 @@ from odradek.tests.support.waiting import until
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
 
 
-def forget_completion(path: Path, number: int = 1) -> None:
-    """Cut the log of the coordinator off before the record of this CompleteCommit."""
+def forget_from(path: Path, state: TransactionState, number: int) -> None:
+    """Cut the log of the coordinator off before the record of this state that has this number."""
     content, met = path.read_bytes(), 0
     for position, _ in batch.iter_headers(content):
         found = [decode_record(each.key or b"", each.value) for each in batch.decode_batch(content, position)]
-        if any(each and each.standing and each.standing.state is TransactionState.COMPLETE_COMMIT for each in found):
+        if any(each and each.standing and each.standing.state is state for each in found):
             met += 1
             if met == number:
                 path.write_bytes(content[:position])
                 return
-    raise AssertionError("no transaction was completed")
+    raise AssertionError(f"there are no {number} records of {state}")
+
+
+def forget_completion(path: Path, number: int = 1) -> None:
+    forget_from(path, TransactionState.COMPLETE_COMMIT, number)
 
 
 @asynccontextmanager
@@ -156,6 +160,20 @@ async def test_no_open_transaction_is_aborted_that_the_coordinator_knows(tmp_pat
         assert await same.end(commit=True) == 0
         await at_rest(raw)
         assert await see(raw) == Seen([b"a"], [b"b"], 1)
+
+
+@pytest.mark.parametrize("kind", [Writer, OldWriter], ids=["version 2", "version 1"])
+async def test_no_owner_gets_an_epoch_that_a_lost_one_has_written_with(tmp_path: Path, kind: type[Writer]) -> None:
+    """Its records would pass for repeated ones in version 1, and be refused in version 2."""
+    async with life(tmp_path, kind) as (_, writer):
+        await committed(writer, b"before", b"before")
+        await writer.again()
+        await committed(writer, b"a", b"b", number=2)
+    forget_from(tmp_path / "cut" / STATE_LOG, TransactionState.EMPTY, 2)
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        newer = kind(raw)
+        await newer.begin()
+        await goes_on(newer, ALL)
 
 
 @pytest.mark.parametrize("requires", [True, False])

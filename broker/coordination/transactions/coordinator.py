@@ -7,7 +7,7 @@ request returns a response if that is known at once, otherwise a future of one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -199,6 +199,19 @@ class TransactionCoordinator:
             return None
         standings = (actor.state.standing for actor in self.ids.values())
         return {(each.producer_id, place): each.producer_epoch for each in standings for place in each.partitions}
+
+    def note_written(self, epochs: Iterable[tuple[int, int]]) -> None:
+        """Learn the epochs that partitions have, by producer id. No owner to come gets one that was lost here.
+
+        A power cut may take it from a broker that is alone. Records under it that are not the same would pass for
+        repeated ones, or be refused until the epochs here have caught up.
+        """
+        states = [actor.state for actor in self.ids.values()]
+        owners = {each.standing.owner_after_end()[0]: each for each in states}
+        for producer_id, epoch in epochs:
+            owner = owners.get(producer_id)
+            if owner is not None and epoch > owner.standing.owner_after_end()[1]:
+                owner.spent_id = producer_id
 
     # -- Description
 

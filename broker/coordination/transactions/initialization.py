@@ -56,14 +56,15 @@ def _next_owner(transaction: Transaction, event: Initialize, now_ms: int) -> Sta
     now = transaction.standing
     continues = event.producer_id != NO_ID
     producer_id = now.producer_id
-    if transaction.epochs_used_up and (not continues or event.producer_epoch == now.producer_epoch):
+    is_spent = now.producer_id == transaction.spent_id != NO_ID
+    if (is_spent or transaction.epochs_used_up) and (not continues or event.producer_epoch == now.producer_epoch):
         producer_id, epoch = transaction.limits.new_producer_id(), 0
         last = now.producer_epoch if continues else NO_EPOCH
     elif not continues:
         epoch, last = now.producer_epoch + 1, NO_EPOCH
     elif event.producer_epoch == now.producer_epoch or now.producer_epoch == NO_EPOCH:
         epoch, last = now.producer_epoch + 1, now.producer_epoch
-    elif event.producer_epoch == now.last_producer_epoch and now.producer_epoch > LAST_TOLD_EPOCH:
+    elif event.producer_epoch == now.last_producer_epoch and (is_spent or now.producer_epoch > LAST_TOLD_EPOCH):
         producer_id, epoch, last = transaction.limits.new_producer_id(), 0, event.producer_epoch
     elif event.producer_epoch == now.last_producer_epoch:
         # The producer repeats a request. If another one had come since, there would be no last epoch.

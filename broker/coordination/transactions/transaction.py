@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .records import LAST_TOLD_EPOCH, Standing, TopicPartition, TransactionRecord
+from .records import LAST_TOLD_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
 from .states import ENDING, LEGAL, IllegalMove, TransactionState
 
 
@@ -51,6 +51,8 @@ class Transaction:
         self.found_ending = False
         # Whether the timer of the next attempt runs.
         self.retry_is_due = False
+        # A producer id of which a partition has epochs that the coordinator has lost: no new owner gets it.
+        self.spent_id = NO_ID
 
     def move_to(self, target: TransactionState) -> None:
         """Change the state. A move that LEGAL does not list is a defect."""
