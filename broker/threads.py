@@ -253,7 +253,10 @@ class BackgroundWork:
 
     def run(self, work: Callable[[], None], directory: Path, failed: str, kind: Work = Work.BACKGROUND) -> None:
         """Run `work` in a thread of a data directory. If it fails, log one line that begins with `failed`."""
-        running = self._threads.run(kind, directory, work)
+        self.watch(self._threads.run(kind, directory, work), failed)
+
+    def watch(self, running: asyncio.Future[None], failed: str) -> None:
+        """Do the same with work that was begun elsewhere."""
         self._running.add(running)
         running.add_done_callback(lambda done: self._done(done, failed))
 

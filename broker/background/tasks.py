@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
@@ -37,8 +36,7 @@ class BackgroundTasks:
         flusher: Flusher,
         threads: DiskThreads,
     ) -> None:
-        self._disk_failures = topics.disk_failures
-        self.work = BackgroundWork(threads, self._work_failed)
+        self.work = BackgroundWork(threads, topics.disk_failures.file_failed)
         self.checkpoints = CheckpointWriter(config, timers, threads, self.work, topics.take_checkpoint)
         self.file_removal = FileRemoval(timers, self.work, disk)
         self.record_deletion = RecordDeletion(self.file_removal)
@@ -46,10 +44,6 @@ class BackgroundTasks:
         self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
         self.read_ahead = ReadAhead(topics, threads)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
-
-    def _work_failed(self, error: StorageError) -> None:
-        self._disk_failures.file_failed(error)
-        self.checkpoints.retry()
 
     def delete_lastingly(self, partition: Partition, offset: int) -> None:
         """Have a log begin at `offset`, in memory now and on disk soon."""

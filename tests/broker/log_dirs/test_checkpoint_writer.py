@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable
 from functools import partial
@@ -26,11 +27,12 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
-        self.under_way: dict[Path, Callable[[], None]] = {}
+        self.under_way: dict[Path, tuple[Callable[[], None], asyncio.Future[None]]] = {}
         self.written: list[tuple[Path, int]] = []
         self.pauses_ms: list[int] = []
         # Why the slow disk refuses a checkpoint.
         self.error: DiskError | None = None
+        self.failures: list[BaseException] = []
         self.taken = 0
         me = cast("Any", self)
         self.writer = CheckpointWriter(BrokerConfig(), me, me, me, self._take)
@@ -48,82 +50,94 @@ class Surroundings:
         self.pauses_ms.append(delay_ms)
         self.due.append(callback)
 
-    def run(self, work: Callable[[], None], directory: Path, failed: str, kind: object) -> None:
-        self.under_way[directory] = work
+    def run(self, kind: object, directory: Path, work: Callable[[], None]) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.under_way[directory] = work, future
+        return future
 
-    def ring(self) -> None:
+    def watch(self, running: asyncio.Future[None], failed: str) -> None:
+        running.add_done_callback(lambda done: self.failures.append(error) if (error := done.exception()) else None)
+
+    async def ring(self) -> None:
         due, self.due = self.due, []
         for each in due:
             each()
+        await self._settle()
 
-    def do(self, directory: Path) -> None:
-        self.under_way.pop(directory)()
+    async def do(self, directory: Path) -> None:
+        work, future = self.under_way.pop(directory)
+        try:
+            work()
+        except DiskError as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
 
 
-def test_a_disk_that_hangs_holds_up_no_checkpoint_of_another() -> None:
+async def test_a_disk_that_hangs_holds_up_no_checkpoint_of_another() -> None:
     around = Surroundings()
     around.writer.write_in_background()
-    around.do(FAST)
+    await around.do(FAST)
     around.writer.write_soon()
-    around.ring()
-    around.do(FAST)
+    await around.ring()
+    await around.do(FAST)
     assert around.written == [(FAST, 1), (FAST, 2)]
-    for _ in range(5):
-        around.ring()
-    assert not around.under_way.keys() - {SLOW}
-    around.do(SLOW)
-    around.ring()
-    around.do(SLOW)
-    assert around.written[2:] == [(SLOW, 1), (SLOW, 3)]
-    assert not around.due
+    around.writer.write_in_background((SLOW,))
+    assert around.under_way.keys() == {SLOW}
+    await around.do(SLOW)
+    await around.do(SLOW)
+    assert around.written[2:] == [(SLOW, 1), (SLOW, around.taken)]
+    assert not around.due and not around.under_way
 
 
-def test_slow_disks_do_not_keep_one_another_busy() -> None:
+async def test_who_comes_while_a_checkpoint_is_written_shares_the_next_one() -> None:
     around = Surroundings()
     around.writer.write_in_background()
+    waiting = [asyncio.ensure_future(around.writer.write(SLOW)) for _ in range(3)]
     around.writer.write_soon()
-    for each in (SLOW, FAST):
-        around.ring()
-        around.do(each)
-    around.ring()
-    assert around.under_way.keys() == {SLOW, FAST}
-    assert not around.due
+    await around.ring()
+    await around.do(SLOW)
+    assert not any(each.done() for each in waiting)
+    await around.do(SLOW)
+    await asyncio.gather(*waiting)
+    assert around.written == [(SLOW, 1), (SLOW, around.taken)] and around.under_way.keys() == {FAST}
 
 
-def test_what_a_full_disk_has_refused_is_tried_again_after_pauses_that_grow() -> None:
+async def test_what_a_full_disk_has_refused_is_tried_again_after_pauses_that_grow() -> None:
     around = Surroundings()
     around.error = DiskError("write", SLOW / "log-start-offset-checkpoint", OSError(errno.ENOSPC, "full"))
     around.writer.write_in_background()
-    around.do(FAST)
+    await around.do(FAST)
     for _ in range(7):
-        with pytest.raises(DiskError):
-            around.do(SLOW)
-        # Once for each piece of work that fails.
-        around.writer.retry()
-        around.writer.retry()
-        around.ring()
+        await around.do(SLOW)
+        # Another that is refused meanwhile adds no pause.
+        around.writer.write_in_background()
+        await around.do(SLOW)
+        await around.do(FAST)
+        await around.ring()
     assert around.pauses_ms == [500, 1000, 2000, 4000, 8000, 8000, 8000]
+    assert around.failures == [around.error] * 14
     around.error = None
-    around.do(SLOW)
-    around.writer.retry()
-    assert (around.written, around.due) == ([(FAST, 1), (SLOW, 8)], [])
+    await around.do(SLOW)
+    assert around.written[-1] == (SLOW, around.taken) and not around.due
     around.error = DiskError("fsync", SLOW, OSError(errno.ENOSPC, "full"))
     around.writer.write_soon()
-    around.ring()
-    with pytest.raises(DiskError):
-        around.do(SLOW)
-    around.writer.retry()
+    await around.ring()
+    await around.do(SLOW)
     assert around.pauses_ms[-1] == 500
 
 
-def test_a_device_that_is_gone_gets_no_further_checkpoint() -> None:
+async def test_a_device_that_is_gone_gets_no_further_checkpoint() -> None:
     around = Surroundings()
     around.error = DiskError("write", SLOW / "log-start-offset-checkpoint", OSError(errno.EIO, "gone"))
     around.writer.write_in_background()
-    with pytest.raises(DiskError):
-        around.do(SLOW)
-    around.writer.retry()
-    assert not around.due
+    await around.do(SLOW)
+    assert not around.due and around.failures == [around.error]
 
 
 async def test_the_log_start_is_on_disk_soon_after_a_full_disk(
@@ -137,6 +151,6 @@ async def test_the_log_start_is_on_disk_soon_after_a_full_disk(
         disk.is_full = lambda path: path.name.startswith("log-start-offset-checkpoint")
         background, partition = broker.services.background, broker.topics.partitions()[0]
         background.delete_lastingly(partition, 1)
-        await until(lambda: background.checkpoints._refused)
+        await until(lambda: background.checkpoints._pauses_ms)
         disk.free()
         await until(lambda: partition.log.start_on_disk == 1)
