@@ -12,7 +12,7 @@ from . import archive_run
 from .archive_place import CLIENT_ID, name_of, opened_catalog, place_options, seconds, table_names
 from .connection_options import connection_options, reading_texts
 from .errors import CliError
-from .output import Rows, row_options
+from .output import Rows, print_rows, row_options
 from .session import with_admin
 from .values import WholeNumber
 
@@ -153,9 +153,7 @@ def restore(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
 
         names = table_names(topics, table).items()
         done = restored([(topic, open_table(catalog, name_of(topic, name))) for topic, name in names], data_dir)
-    with Rows(COLUMNS) as rows:
-        for each in done:
-            rows.add(each)
+    print_rows(COLUMNS, done)
 
 
 @command.command(short_help="Make large files of small ones.")

@@ -82,13 +82,7 @@ validate_option: Callable[[Any], Any] = click.option(
 
 def show_places(places: Mapping[TopicPartition, Any], column: str) -> None:
     """Print partitions with what would become of each."""
-    print_rows(
-        ("topic", "partition", column),
-        (
-            {"topic": topic, "partition": partition, column: value}
-            for (topic, partition), value in sorted(places.items())
-        ),
-    )
+    print_rows(("topic", "partition", column), ((*place, value) for place, value in sorted(places.items())))
 
 
 def show_topics(topics: Sequence[str], *, if_exists: bool) -> None:
@@ -101,10 +95,7 @@ def show_topics(topics: Sequence[str], *, if_exists: bool) -> None:
         described = await admin.describe_topics(*wanted) if wanted else {}
         return {name: len(found.partitions) for name, found in described.items()}
 
-    print_rows(
-        ("topic", "partitions"),
-        ({"topic": topic, "partitions": partitions} for topic, partitions in with_admin(work).items()),
-    )
+    print_rows(("topic", "partitions"), with_admin(work).items())
 
 
 def show_groups(groups: Sequence[str], count: Callable[[Admin, str], Awaitable[int]]) -> None:
@@ -114,4 +105,4 @@ def show_groups(groups: Sequence[str], count: Callable[[Admin, str], Awaitable[i
         described = await admin.describe_groups(*groups)
         return [(name, group.state, await count(admin, name)) for name, group in described.items()]
 
-    print_rows(("group", "state", "offsets"), (row for row in with_admin(work)))
+    print_rows(("group", "state", "offsets"), with_admin(work))

@@ -100,25 +100,10 @@ def end_incomplete() -> None:
 
 def show_awaited(group: GroupDescription) -> None:
     """Print which partitions members of a consumer group wait for, and who must give them up."""
-    print_rows(_AWAITED, _awaited(group))
-
-
-def _awaited(group: GroupDescription) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for each in group.awaited():
         holder = each.holder
-        rows.append(
-            {
-                "group": group.group_id,
-                "state": group.state,
-                "epoch": group.epoch,
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
-                "awaited_by": each.member.member_id,
-                # Nobody: the member gets it with its next heartbeat.
-                "held_by": None if holder is None else holder.member_id,
-                "client": None if holder is None else holder.client_id,
-                "host": None if holder is None else holder.client_host,
-            }
-        )
-    return rows
+        # What nobody holds, the member gets with its next heartbeat.
+        held_by = (holder.member_id, holder.client_id, holder.client_host) if holder else (None, None, None)
+        rows.append((group.group_id, group.state, group.epoch, *each.partition, each.member.member_id, *held_by))
+    print_rows(_AWAITED, rows)

@@ -20,7 +20,7 @@ from . import log_dump, log_verify
 from .errors import CliError
 from .names import partition_option, partitions_of
 from .notices import Progress
-from .output import Rows, row_options
+from .output import Rows, print_rows, row_options
 from .session import bootstrap_option, with_admin
 from .values import WholeNumber
 
@@ -48,6 +48,7 @@ command.add_command(log_verify.command, "verify")
 
 _PARTITIONS = ("broker", "log_dir", "error", "topic", "partition", "size_bytes", "offset_lag", "is_future")
 _SUMMARY = ("broker", "log_dir", "error", "partitions", "size_bytes", "total_bytes", "usable_bytes")
+_Row = tuple[Any, ...]
 
 
 @command.command(short_help="Print the data directories of running brokers.")
@@ -72,34 +73,24 @@ def dirs(topics: tuple[str, ...], brokers: tuple[int, ...], summary: bool) -> No
         partitions = await partitions_of(admin, topics) if topics else None
         return await admin.describe_log_dirs(*brokers, partitions=partitions)
 
-    with Rows(_SUMMARY if summary else _PARTITIONS) as rows:
-        for each in with_admin(work):
-            for row in [_summary(each)] if summary else _partitions(each):
-                rows.add(row)
+    columns, rows_of = (_SUMMARY, _summary) if summary else (_PARTITIONS, _partitions)
+    print_rows(columns, (row for each in with_admin(work) for row in rows_of(each)))
 
 
-def _summary(each: LogDir) -> dict[str, Any]:
-    counted = {"partitions": len(each.replicas), "size_bytes": each.size_bytes}
-    return _directory(each) | counted | {"total_bytes": each.total_bytes, "usable_bytes": each.usable_bytes}
+def _summary(each: LogDir) -> list[_Row]:
+    return [(*_directory(each), len(each.replicas), each.size_bytes, each.total_bytes, each.usable_bytes)]
 
 
-def _partitions(each: LogDir) -> list[dict[str, Any]]:
+def _partitions(each: LogDir) -> list[_Row]:
     rows = [
-        _directory(each)
-        | {
-            "topic": replica.partition.topic,
-            "partition": replica.partition.partition,
-            "size_bytes": replica.size_bytes,
-            "offset_lag": replica.offset_lag,
-            "is_future": replica.is_future,
-        }
+        (*_directory(each), *replica.partition, replica.size_bytes, replica.offset_lag, replica.is_future)
         for replica in each.replicas
     ]
-    return rows or [dict.fromkeys(_PARTITIONS) | _directory(each)]
+    return rows or [(*_directory(each), None, None, None, None, None)]
 
 
-def _directory(each: LogDir) -> dict[str, Any]:
-    return {"broker": each.node_id, "log_dir": each.path, "error": each.error.name if each.error else None}
+def _directory(each: LogDir) -> _Row:
+    return each.node_id, each.path, each.error.name if each.error else None
 
 
 _COLUMNS = ("folder", "log_start_offset", "end_offset")

@@ -33,39 +33,30 @@ class _Name(click.types.StringParamType):
         self._known = known
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _complete(ctx, self._known, incomplete)
+        """Return the names that begin with `incomplete`; none where the broker does not answer, whatever the reason."""
+        from ..client.errors import KafkaError
+        from .connection_options import address_of
 
+        try:
+            found = asyncio.run(self._ask(address_of(ctx)))
+        except (KafkaError, CliError, TimeoutError, OSError):
+            return []  # a message would stand in the middle of the user's line
+        return [CompletionItem(name) for name in sorted(found)[:_MAX_NAMES] if name.startswith(incomplete)]
 
-async def _topics(admin: Admin) -> list[str]:
-    return await admin.list_topics()
+    async def _ask(self, address: str) -> list[str]:
+        from ..client import Admin
+
+        admin = Admin(address, client_id="odradek-completion", default_api_timeout_ms=_PATIENCE_MS)
+        async with asyncio.timeout(_PATIENCE_MS / 1000), admin:
+            return await self._known(admin)
 
 
 async def _groups(admin: Admin) -> list[str]:
     return [each.group_id for each in await admin.list_groups()]
 
 
-TOPIC = _Name("topic", _topics)
+TOPIC = _Name("topic", lambda admin: admin.list_topics())
 GROUP = _Name("group", _groups)
-
-
-def _complete(
-    context: click.Context, names: Callable[[Admin], Awaitable[list[str]]], incomplete: str
-) -> list[CompletionItem]:
-    """Return the names that begin with `incomplete`; none where the broker does not answer, whatever the reason."""
-    from ..client import Admin
-    from ..client.errors import KafkaError
-    from .connection_options import address_of
-
-    async def ask(address: str) -> list[str]:
-        admin = Admin(address, client_id="odradek-completion", default_api_timeout_ms=_PATIENCE_MS)
-        async with asyncio.timeout(_PATIENCE_MS / 1000), admin:
-            return await names(admin)
-
-    try:
-        found = asyncio.run(ask(address_of(context)))
-    except (KafkaError, CliError, TimeoutError, OSError):
-        return []  # a message would stand in the middle of the user's line
-    return [CompletionItem(name) for name in sorted(found)[:_MAX_NAMES] if name.startswith(incomplete)]
 
 
 _WILDCARDS = "*?["

@@ -39,7 +39,7 @@ _LEAST_WIDTH = 8
 _LEAST_COLUMNS = 2
 _SMALLEST_WIDTH = 4
 _GAP = "  "
-# Where the choices of --json, --header and --wide are kept in a click context.
+# Where the choices of --json, --header, --wide, --utc and --epoch are kept in a click context.
 _CHOICES = "odradek.rows"
 
 Row = Mapping[str, Any]
@@ -49,8 +49,11 @@ def _choice(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     """Return an option that `chosen` knows."""
 
     def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        choices: set[str | None] = context.meta.setdefault(_CHOICES, set())
         if given:
-            context.meta.setdefault(_CHOICES, set()).add(parameter.name)
+            choices.add(parameter.name)
+        if choices >= {"utc", "epoch"}:
+            raise click.UsageError("only one of --utc and --epoch")
 
     return click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)
 
@@ -65,7 +68,7 @@ def row_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen(name: str) -> bool:
-    """Return whether the command that runs was given "json", "header" or "wide"."""
+    """Return whether the command that runs was given "json", "header", "wide", "utc" or "epoch"."""
     context = click.get_current_context(silent=True)
     return context is not None and name in context.meta.get(_CHOICES, ())
 
@@ -242,25 +245,13 @@ def watch(every_s: float | None, show: Callable[[], None]) -> None:
         time.sleep(every_s)
 
 
-# Where the choice is kept in a click context.
-_FORM = "odradek.times"
-
 TimeText = Callable[[int], "str | int"]
 
 
 def time_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --utc and --epoch; `time_format` knows what was chosen."""
-
-    def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-        if not given:
-            return
-        if _FORM in context.meta:
-            raise click.UsageError("only one of --utc and --epoch")
-        context.meta[_FORM] = parameter.name
-
-    for name, text in (("epoch", "Times in milliseconds since 1970."), ("utc", "Times in UTC, not in local time.")):
-        function = click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)(function)
-    return function
+    function = _choice("epoch", "Times in milliseconds since 1970.")(function)
+    return _choice("utc", "Times in UTC, not in local time.")(function)
 
 
 def time_format() -> TimeText:
@@ -268,11 +259,9 @@ def time_format() -> TimeText:
 
     It returns a time that no calendar shows, such as -1 for none, as it is.
     """
-    context = click.get_current_context(silent=True)
-    form = None if context is None else context.meta.get(_FORM)
-    if form == "epoch":
+    if chosen("epoch"):
         return lambda time_ms: time_ms
-    return utc_text if form == "utc" else local_text
+    return utc_text if chosen("utc") else local_text
 
 
 def local_text(time_ms: int) -> str | int:

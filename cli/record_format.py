@@ -76,12 +76,8 @@ def readable(record: ConsumerRecord, as_objects: bool) -> ConsumerRecord:
     found = decode(record.topic, record.key, record.value)
     if found is None:
         return record
-    key, value = found if as_objects else [None if part is None else _encoded(part) for part in found]
+    key, value = found if as_objects else [None if part is None else _json_text(part) for part in found]
     return record._replace(key=cast("bytes", key), value=cast("bytes | None", value))
-
-
-def _encoded(fields: Fields) -> bytes:
-    return as_json(fields).encode("utf-8", "surrogatepass")
 
 
 def _custom(layout: bytes, null: bytes) -> Formatter:
@@ -125,8 +121,8 @@ def _field(match: re.Match[bytes], null: bytes) -> bytes | Formatter:
             raise click.UsageError(f"--format knows %t %p %o %T %k %v %h and %%, not {text!r}")
 
 
-def _json_text(data: bytes) -> bytes:
-    return as_json(data).encode("utf-8", "surrogatepass")
+def _json_text(value: bytes | Fields) -> bytes:
+    return as_json(value).encode("utf-8", "surrogatepass")
 
 
 _ENCODINGS: dict[bytes, Callable[[bytes], bytes]] = {

@@ -148,7 +148,7 @@ def delete(client: SchemaRegistry, subject: str, number: int | None, permanent: 
         click.echo(each)
 
 
-def _rows(client: SchemaRegistry) -> Iterator[dict[str, Any]]:
+def _rows(client: SchemaRegistry) -> Iterator[tuple[Any, ...]]:
     from ..client.errors import SchemaRegistryRefused
 
     for subject in sorted(client.subjects()):
@@ -160,16 +160,9 @@ def _rows(client: SchemaRegistry) -> Iterator[dict[str, Any]]:
                 raise
 
 
-def _row(client: SchemaRegistry, subject: str) -> dict[str, Any]:
-    latest = client.latest(subject)
-    return {
-        "subject": subject,
-        "version": latest.version,
-        "versions": len(client.versions(subject)),
-        "type": latest.schema.type,
-        "id": latest.id,
-        "compatibility": client.compatibility(subject),
-    }
+def _row(client: SchemaRegistry, subject: str) -> tuple[Any, ...]:
+    latest, versions = client.latest(subject), len(client.versions(subject))
+    return subject, latest.version, versions, latest.schema.type, latest.id, client.compatibility(subject)
 
 
 def _schema_in(file: Path, kind: str | None) -> Schema:

@@ -212,18 +212,12 @@ def _trouble(partition: TopicPartition, info: PartitionInfo, lags: Lags) -> tupl
     return *partition, leader, info.replicas, info.isr, info.offline, lag
 
 
-async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
+async def _configs(admin: Admin, topics: Sequence[str]) -> list[tuple[Any, ...]]:
     from ..client import ConfigResource
 
     described = await admin.describe_configs([ConfigResource.topic(name) for name in topics])
     return [
-        {
-            "topic": resource.name,
-            "config": name,
-            "value": entry.value,
-            "own": entry.source == _DYNAMIC_TOPIC_CONFIG,
-            "means": readable(name, entry.value),
-        }
+        (resource.name, name, entry.value, entry.source == _DYNAMIC_TOPIC_CONFIG, readable(name, entry.value))
         for resource, entries in described.items()
         for name, entry in sorted(entries.items())
     ]
