@@ -10,7 +10,7 @@ import click
 
 from ..client.archive import ArchiveError, check_packages, errors_of_place
 from .connection_options import with_options
-from .errors import CliError
+from .errors import as_cli_error
 from .session import failures_in_one_line
 from .values import parse_value
 
@@ -66,8 +66,5 @@ def opened_catalog(target: str, catalog_db: str | None, *, create: bool = False)
 @contextmanager
 def said_errors() -> Generator[None]:
     """Say what failed in one line."""
-    with failures_in_one_line():
-        try:
-            yield
-        except ArchiveError as error:
-            raise CliError(error.message) from error
+    with failures_in_one_line(), as_cli_error(ArchiveError):
+        yield

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from .errors import CliError
+from .errors import CliError, as_cli_error
 
 if TYPE_CHECKING:
     from ..client.archive.restore import Batch
@@ -37,7 +37,7 @@ def restore(tables: list[tuple[str, Any]], data_dir: Path) -> list[tuple[Any, ..
     from ..protocol.errors import KafkaError
 
     rows: list[tuple[Any, ...]] = []
-    try:
+    with as_cli_error(StartError, KafkaError):
         data_dir.absolute().parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=data_dir.absolute().parent) as place:
             partitions = {topic: len(state_of(table).offsets) for topic, table in tables}
@@ -47,10 +47,6 @@ def restore(tables: list[tuple[str, Any]], data_dir: Path) -> list[tuple[Any, ..
                 each.configs, each.least_partitions = {"retention.ms": "-1"}, partitions[each.name]
             with Importer(data_dir) as importer:
                 importer.run(plans, Clock().now_ms(), lambda _: None, lambda _: None)
-    except StartError as error:
-        raise CliError(str(error)) from error
-    except KafkaError as error:
-        raise CliError(error.message) from error
     click.echo(f"odradek: {_LOST}", err=True)
     return rows
 

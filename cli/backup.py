@@ -24,7 +24,7 @@ from ..storage.files import DirectoryLock
 from ..storage.held_files import Held
 from ..storage.integrity import segment_files, verify
 from .connection_options import connection_options
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .notices import Progress
 from .session import with_admin
 
@@ -56,13 +56,11 @@ def command(directories: tuple[Path, ...], target: str, bootstrap_server: str) -
       odradek backup /disk1/data /disk2/data /backups/monday
       odradek backup -b localhost:9092 s3://backups/monday
     """
-    try:
+    with as_cli_error(KafkaError):
         if directories:
             number, (count, total) = len(directories), _copy_stopped(directories, target)
         else:
             number, count, total = _copy_running(target)
-    except KafkaError as error:
-        raise CliError(error.message) from error
     damaged = 0 if "://" in target else _damage(Path(target), number)
     click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
     for name in read_manifest(target).left_out:
@@ -170,12 +168,10 @@ def restore(backup: str, directories: tuple[Path, ...]) -> None:
       odradek restore /backups/monday odradek-data
       odradek restore s3://backups/monday odradek-data
     """
-    try:
+    with as_cli_error(KafkaError):
         manifest = read_manifest(backup)
         progress = Progress(sum(entry.size for entry in manifest.entries))
         count = restore_files(backup, directories, progress.add)
-    except KafkaError as error:
-        raise CliError(error.message) from error
     progress.clear()
     click.echo(f"{count} files, {progress.total:,} bytes to {', '.join(map(str, directories))}", err=True)
     for name in manifest.left_out:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from select import select
 from typing import IO, Any, Literal
@@ -17,6 +18,15 @@ class CliError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo("odradek: " + " ".join(self.message.split()), file=file, err=True)
+
+
+@contextmanager
+def as_cli_error(*kinds: type[Exception]) -> Generator[None]:
+    """Make a CliError of an error of these kinds; that of Kafka is told without its code."""
+    try:
+        yield
+    except kinds as error:
+        raise CliError(getattr(error, "message", "") or str(error)) from error
 
 
 # A shell reports a command that SIGPIPE ended with this status; a reader like `head` causes no message.

@@ -17,7 +17,7 @@ from ..broker.topics.topic_import import Importer, check_apart, plan
 from ..protocol.errors import KafkaError
 from ..storage.partition_import import Imported
 from . import log_dump, log_verify
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .names import partition_option, partitions_of
 from .notices import Progress
 from .output import Rows, print_rows, row_options
@@ -118,7 +118,7 @@ def import_(directories: tuple[Path, ...], data_dir: Path) -> None:
       odradek log import /var/lib/kafka/flights-0 /var/lib/kafka/flights-1
       odradek log import /var/lib/kafka --data-dir /var/lib/odradek
     """
-    try:
+    with as_cli_error(KafkaError, StartError):
         plans = plan(directories)
         if not plans:
             raise CliError("no partition's folder was found there")
@@ -134,8 +134,6 @@ def import_(directories: tuple[Path, ...], data_dir: Path) -> None:
                     click.echo(f"{text}: {cut.why}", err=True)
 
             importer.run(plans, Clock().now_ms(), progress.add, done)
-    except (KafkaError, StartError) as error:
-        raise CliError(error.message if isinstance(error, KafkaError) else str(error)) from error
     for each in plans:
         missing = [str(index) for index in range(each.partitions) if index not in each.folders]
         if missing:

@@ -27,7 +27,7 @@ from ..storage.files import DirectoryLock
 from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
 from ..storage.known_logs import CleanStop
 from ..storage.segments.names import LOG_SUFFIX
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .notices import Progress
 from .output import Rows, row_options
 
@@ -87,7 +87,7 @@ def _verify_backup(url: str, repairs: bool) -> None:
     """Read a backup, a segment at a time, and print what is wrong."""
     if repairs:
         raise CliError("a backup is not repaired: restore it, and repair the data directory")
-    try:
+    with as_cli_error(KafkaError):
         place = place_of(url)
         entries = read_manifest(url).entries
         progress = Progress(sum(each.size for each in entries))
@@ -98,8 +98,6 @@ def _verify_backup(url: str, repairs: bool) -> None:
                     counts.add(finding)
                     progress.clear()
                     out.add((f"{place}/{each.path}", *_row(finding)[1:]))
-    except KafkaError as error:
-        raise CliError(error.message) from error
     progress.clear()
     click.echo(f"{counts.partitions}, {progress.total:,} bytes read: {counts.text(repairs)}", err=True)
     if counts.found:

@@ -23,7 +23,7 @@ from ..broker.security.certificates import CertificateError, subject_name
 from ..client.core.handshakes import handshake_error
 from ..client.errors import NoBrokerReachable
 from .broker_address import BadAddress, split_addresses
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .health_check import REQUEST
 
 _WITHIN_S = 10.0
@@ -71,7 +71,7 @@ def described(certificate: x509.Certificate) -> Described:
 
 def distrust(offered: Offered, trust: str) -> str | None:
     """Return why a client that trusts the authorities of a file does not take what is offered; None if it does."""
-    with _store_errors():
+    with as_cli_error(pem.StoreError, CertificateError):
         authorities = pem.certificates(pem.read(trust), trust)
     context = ssl.create_default_context()
     try:
@@ -96,7 +96,7 @@ def _remedy(last: Described, trust: str, error: ssl.SSLCertVerificationError) ->
 
 def of_file(path: str) -> Offered:
     """Return what a PEM file offers. CliError if it cannot be read, or its key is that of another certificate."""
-    with _store_errors():
+    with as_cli_error(pem.StoreError, CertificateError):
         text = pem.read(path)
         found = _parsed(lambda: x509.load_pem_x509_certificates(pem.certificates(text, path).encode()), path)
     key = _private_key(text)
@@ -235,14 +235,6 @@ def _parsed(parse: Callable[[], list[x509.Certificate]], where: str) -> list[x50
     if not found:
         raise CliError(f"{where} shows no certificate")
     return found
-
-
-@contextlib.contextmanager
-def _store_errors() -> Generator[None]:
-    try:
-        yield
-    except (pem.StoreError, CertificateError) as error:
-        raise CliError(str(error)) from error
 
 
 def _names(certificate: x509.Certificate) -> list[str]:

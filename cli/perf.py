@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -39,24 +40,22 @@ _PACES_PER_S = 50
 _END_TO_END_WITHIN_S = 30.0
 
 
-# Each power of two has so many buckets.
-_PARTS = 32
-_SHIFT = 5
+# Values are told apart by so many bits, which is to 3 %.
+_BITS = 6
 
 
 class LatencyHistogram:
-    """Counts values in nanoseconds. A percentile is the upper end of its bucket, so it is never too low."""
+    """Counts values in nanoseconds. A percentile is rounded up, so it is never too low."""
 
     def __init__(self) -> None:
         self.count = 0
         self.max_ns = 0
-        # Invariant: at most some 2,000 keys, as a value has 64 bits.
-        self._buckets: dict[int, int] = {}
+        # By their upper ends. Invariant: at most some 2,000 keys, as a value has 64 bits.
+        self._buckets = Counter[int]()
 
     def add(self, value_ns: int, count: int = 1) -> None:
         """Count a value `count` times."""
-        bucket = _bucket(value_ns)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self._buckets[_rounded_up(value_ns)] += count
         self.count += count
         self.max_ns = max(self.max_ns, value_ns)
 
@@ -65,22 +64,16 @@ class LatencyHistogram:
         if not self.count:
             return None
         wanted, seen = self.count * percent / 100, 0
-        for bucket in sorted(self._buckets):
-            seen += self._buckets[bucket]
+        for value_ns, count in sorted(self._buckets.items()):
+            seen += count
             if seen >= wanted:
-                return min(_upper_ns(bucket), self.max_ns) / 1e6
+                return min(value_ns, self.max_ns) / 1e6
         return self.max_ns / 1e6
 
 
-def _bucket(value_ns: int) -> int:
-    exponent = max(value_ns.bit_length() - _SHIFT - 1, 0)
-    return exponent * _PARTS + (value_ns >> exponent)
-
-
-def _upper_ns(bucket: int) -> int:
-    # The first two powers share an exponent: values below 64 have a bucket each.
-    exponent = max(bucket // _PARTS - 1, 0)
-    return ((bucket - exponent * _PARTS + 1) << exponent) - 1
+def _rounded_up(value_ns: int) -> int:
+    shift = max(value_ns.bit_length() - _BITS, 0)
+    return (((value_ns >> shift) + 1) << shift) - 1
 
 
 @click.group(short_help="Measure how fast records go in and out, and their latency.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from . import profile_file
@@ -11,7 +9,7 @@ from .client_configs import KINDS, check
 from .confirmation import confirm
 from .errors import CliError
 from .output import print_rows, row_options
-from .values import parse_pair
+from .values import parse_pair, properties_of
 
 # As Kafka prints a password.
 _HIDDEN = "[hidden]"
@@ -46,7 +44,7 @@ def set_(name: str, pairs: tuple[str, ...], file: str | None, deleted: tuple[str
       odradek profile set staging request.timeout.ms=5000 --delete client.id
       odradek profile set secure --file odradek-data.secure/client.properties
     """
-    configs = (_read(file) if file else {}) | dict(parse_pair(text, "profile set") for text in pairs)
+    configs = (properties_of(file) if file else {}) | dict(parse_pair(text, "profile set") for text in pairs)
     if not configs and not deleted:
         raise click.UsageError("say what: NAME=VALUE, --file or --delete")
     for key, value in configs.items():
@@ -59,15 +57,6 @@ def set_(name: str, pairs: tuple[str, ...], file: str | None, deleted: tuple[str
             raise CliError(f"profile {name!r} has no config {key}; `odradek profile show {name}` prints what it has")
     profile.configs.update(configs)
     known.save()
-
-
-def _read(file: str) -> dict[str, str]:
-    from ..broker.configs.properties import PropertiesError, load
-
-    try:
-        return load(Path(file))
-    except PropertiesError as error:
-        raise CliError(str(error)) from error
 
 
 @command.command("list", short_help="Print the profiles.")

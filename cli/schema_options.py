@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .connection_options import Decorator, with_options
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .record_input import BadLine, InputRecord
 from .values import OneOf, login_of
 
@@ -155,10 +155,8 @@ def _formats(
     from ..client.errors import InvalidOption
 
     client = registry_client(registry, registry_login_file, registry_ca)
-    try:
+    with as_cli_error(InvalidOption):
         return SchemaFormats(_one(key_format, client, key_schema), _one(value_format, client, value_schema))
-    except InvalidOption as error:
-        raise CliError(error.message) from error
 
 
 def registry_client(url: str, login_file: Path | None, ca_file: str | None) -> SchemaRegistry:
@@ -177,12 +175,13 @@ def _one(name: str | None, registry: Any, schema: Path | None) -> RegisteredSeri
     from ..client.schemas import JsonSchema
     from ..client.schemas.plain_json import AvroOfJson
 
-    text = None if schema is None else _text(schema)
+    text = None if schema is None else text_of(schema)
     return None if name is None else AvroOfJson(registry, text) if name == "avro" else JsonSchema(registry, text)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a schema's file. CliError for one that cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise CliError(f"{path}: {getattr(error, 'strerror', None) or 'it is no UTF-8'}") from error

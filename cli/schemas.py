@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm
-from .errors import CliError
+from .errors import as_cli_error
 from .output import print_rows, row_options
-from .schema_options import registry_client, registry_options
+from .schema_options import registry_client, registry_options, text_of
 from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ def _with_registry(function: Callable[..., Any]) -> Callable[..., Any]:
 
         if registry is None:
             raise click.UsageError("name the registry: --registry URL, such as http://127.0.0.1:8081")
-        try:
+        with as_cli_error(SchemaRegistryRefused, SchemaRegistryUnavailable):
             return function(client=registry_client(registry, registry_login_file, registry_ca), **given)
-        except (SchemaRegistryRefused, SchemaRegistryUnavailable) as error:
-            raise CliError(error.message) from error
 
     return registry_options(command_with_client)
 
@@ -172,7 +170,4 @@ def _schema_in(file: Path, kind: str | None) -> Schema:
     found = kind or _TYPES_BY_SUFFIX.get(file.suffix)
     if found is None:
         raise click.UsageError(f"{file} tells no type by its name: give --type AVRO, JSON or PROTOBUF")
-    try:
-        return Schema(file.read_text(encoding="utf-8"), found)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{file}: {getattr(error, 'strerror', None) or 'it is no UTF-8'}") from error
+    return Schema(text_of(file), found)

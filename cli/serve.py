@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,9 +26,9 @@ import click
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from .broker_address import DEFAULT_PORT
-from .errors import CliError, discard_output
+from .errors import as_cli_error, discard_output
 from .service_notice import READY, STOPPING, notify
-from .values import OneOf, parse_pair, parse_value
+from .values import OneOf, parse_pair, parse_value, properties_of
 
 if TYPE_CHECKING:
     from ..broker.server import Broker
@@ -210,11 +209,9 @@ def command(
         texts = secure_texts(texts)
     # Not before: the broker that makes the first user would seem to be the one that was asked for.
     set_up_logging(log_format, log_level, utc=log_utc)
-    try:
+    with as_cli_error(ConfigError):
         config, warnings = BrokerConfig.parse(texts, strict=strict)
         broker = _ephemeral(texts, strict=strict) if ephemeral else None
-    except ConfigError as error:
-        raise CliError(str(error)) from error
     for warning in warnings:
         log.warning(warning)
     _raise_file_limit()
@@ -284,7 +281,7 @@ def texts_of(
 
     CliError for a file that cannot be read.
     """
-    texts = _from_file(Path(config_file)) if config_file else {}
+    texts = properties_of(config_file) if config_file else {}
     for assignment in assignments:
         name, given = parse_pair(assignment, "--set")
         value = parse_value(name, given)
@@ -326,15 +323,6 @@ def check_listen(listen: str, usual_port: int = DEFAULT_PORT) -> None:
         raise click.UsageError(f"--listen needs HOST:PORT with a port from 0 to {_MAX_PORT}, got {listen!r}")
 
 
-def _from_file(path: Path) -> dict[str, str]:
-    from ..broker.configs.properties import PropertiesError, load
-
-    try:
-        return load(path)
-    except PropertiesError as error:
-        raise CliError(str(error)) from error
-
-
 def _raise_file_limit() -> None:
     """Raise the limit of open files as far as the system allows: each connection and each segment needs one."""
     import resource
@@ -372,9 +360,8 @@ def _run(
 
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, announce, announce_stop, broker))
-    except StartError as error:
-        raise CliError(str(error)) from error
+        with as_cli_error(StartError):
+            run_loop(serve(config, announce, announce_stop, broker))
     finally:
         for child in children:
             child.stop()

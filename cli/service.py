@@ -19,7 +19,7 @@ import click
 
 from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs, with_options
-from .errors import CliError, cannot_listen
+from .errors import CliError, as_cli_error, cannot_listen
 from .serve import FORMATS, LEVELS, check_listen, say_ready, set_up_logging
 from .session import client_options, run
 from .values import OneOf, login_of
@@ -92,9 +92,8 @@ def run_service(
 ) -> None:
     """Run a service until it ends. `serve` takes what announces its URL; CliError for one of `errors`."""
     try:
-        run(serve(say_ready))
-    except errors as error:
-        raise CliError(str(error)) from error
+        with as_cli_error(*errors):
+            run(serve(say_ready))
     except OSError as error:
         raise cannot_listen(served.host, served.port, error) from error
 

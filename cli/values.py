@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from .errors import CliError
+from .errors import CliError, as_cli_error
 
 
 class _Plain(click.ParamType[Any]):
@@ -231,6 +231,14 @@ def unescape(text: str, source: str) -> bytes:
         return _CHARACTERS[code]
 
     return _ESCAPE.sub(character, text.encode("utf-8", "surrogateescape"))
+
+
+def properties_of(file: str) -> dict[str, str]:
+    """Return the configs of a file such as server.properties. CliError for one that cannot be read."""
+    from ..broker.configs.properties import PropertiesError, load
+
+    with as_cli_error(PropertiesError):
+        return load(Path(file))
 
 
 def read_password(option: str, name: str) -> str:
