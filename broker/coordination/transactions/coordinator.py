@@ -27,6 +27,7 @@ from ...turns import LargeResponse
 from ..actor import Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
+from ..expressions import BadExpression
 from ..interfaces import Clock, Context, Question, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import Shards
@@ -234,7 +235,7 @@ class TransactionCoordinator:
         try:
             pattern = request.transactional_id_pattern
             wanted = description.read_pattern(pattern) if pattern else None
-        except description.InvalidPattern as error:
+        except BadExpression as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = [actor.state for actor in self.ids.values()]

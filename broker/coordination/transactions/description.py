@@ -7,14 +7,14 @@ program, whatever the pattern. With Python's `re` one pattern could stop the bro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import list_transactions
 from ....protocol.messages.describe_transactions import TopicData, TransactionState
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...turns import LargeResponse, fill
-from .. import expressions
+from ..expressions import BadExpression, compiled
 from . import states
 from .records import by_topic
 from .transaction import Transaction
@@ -25,38 +25,17 @@ MAX_PATTERN = 250
 MAX_PROGRAM = 400
 
 
-class InvalidPattern(Exception):
-    """A pattern that is none, or one that takes too long."""
-
-
-class _Program(Protocol):
-    @property
-    def programsize(self) -> int: ...
-
-    def fullmatch(self, text: str) -> object: ...
-
-
-class IdPattern(NamedTuple):
-    """A pattern that matches whole ids."""
-
-    program: _Program
-
-    def matches(self, transactional_id: str) -> bool:
-        """Return whether the pattern matches all of an id."""
-        return self.program.fullmatch(transactional_id) is not None
-
-
-def read_pattern(text: str) -> IdPattern:
-    """Return the pattern. Raises InvalidPattern."""
+def read_pattern(text: str) -> Any:
+    """Return the compiled pattern. Raises BadExpression, also for one that takes too long."""
     if len(text) > MAX_PATTERN:
-        raise InvalidPattern(f"a pattern of {len(text)} characters, more than {MAX_PATTERN}")
+        raise BadExpression(f"a pattern of {len(text)} characters, more than {MAX_PATTERN}")
     try:
-        program = expressions.compiled(text)
-    except expressions.BadExpression as error:
-        raise InvalidPattern(f"{text!r}: {error}") from None
+        program = compiled(text)
+    except BadExpression as error:
+        raise BadExpression(f"{text!r}: {error}") from None
     if program.programsize > MAX_PROGRAM:
-        raise InvalidPattern(f"{text!r}: {program.programsize} instructions, more than {MAX_PROGRAM}")
-    return IdPattern(program)
+        raise BadExpression(f"{text!r}: {program.programsize} instructions, more than {MAX_PROGRAM}")
+    return program
 
 
 _BY_NAME = {state.value: state for state in states.TransactionState}
@@ -83,7 +62,7 @@ def describe(transactional_id: str, transaction: Transaction | None, error: Erro
 
 
 def list_ids(
-    transactions: Sequence[Transaction], request: ListTransactionsRequest, now_ms: int, pattern: IdPattern | None
+    transactions: Sequence[Transaction], request: ListTransactionsRequest, now_ms: int, pattern: Any | None
 ) -> ListTransactionsResponse | LargeResponse[ListTransactionsResponse]:
     """Return a ListTransactions response. An unknown state matches no id; `pattern` None matches every id."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]
@@ -102,7 +81,7 @@ def list_ids(
 
     def add(transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
-        if is_wanted(transaction) and (pattern is None or pattern.matches(transactional_id)):
+        if is_wanted(transaction) and (pattern is None or pattern.fullmatch(transactional_id)):
             found = transactional_id, transaction.standing.producer_id, transaction.state.value
             response.transaction_states.append(list_transactions.TransactionState(*found))
 

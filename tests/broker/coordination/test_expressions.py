@@ -7,7 +7,7 @@ import sys
 import pytest
 from odradek.broker.coordination import expressions
 from odradek.broker.coordination.consumer import regexes
-from odradek.broker.coordination.transactions.description import InvalidPattern, read_pattern
+from odradek.broker.coordination.transactions.description import read_pattern
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 
@@ -30,5 +30,5 @@ def test_without_re2_every_pattern_is_refused_in_words(monkeypatch: pytest.Monke
     with pytest.raises(KafkaError, match="it needs google-re2") as caught:
         regexes.compiled("a.*")
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-    with pytest.raises(InvalidPattern, match="it needs google-re2"):
+    with pytest.raises(expressions.BadExpression, match="it needs google-re2"):
         read_pattern("a.*")
