@@ -59,13 +59,3 @@ LEGAL: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
-
-
-class IllegalMove(Exception):
-    """A move that LEGAL does not list: a defect of the machine."""
-
-    def __init__(self, group_id: str, state: GroupState, target: GroupState) -> None:
-        super().__init__(f"group {group_id!r} cannot go from {state.value} to {target.value}")
-        self.group_id = group_id
-        self.state = state
-        self.target = target

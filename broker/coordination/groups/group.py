@@ -17,7 +17,7 @@ from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKe
 from ....protocol.messages.group_records import GroupMetadataValue
 from ....protocol.messages.share_group_records import ShareGroupMetadataKey
 from ..classic.roster import Member, Roster
-from ..classic.states import LEGAL, GroupState, IllegalMove
+from ..classic.states import LEGAL, GroupState
 from ..consumer.state import ConsumerGroup
 from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
@@ -70,8 +70,8 @@ class Group:
 
     def move_to(self, target: GroupState, now_ms: int) -> None:
         """Change the state. A move that LEGAL does not list is a defect."""
-        if target is not self.state and target not in LEGAL[self.state]:
-            raise IllegalMove(self.group_id, self.state, target)
+        is_legal = target is self.state or target in LEGAL[self.state]
+        assert is_legal, f"group {self.group_id!r} cannot go from {self.state} to {target}"
         self.state = target
         self.state_since_ms = now_ms
 

@@ -30,21 +30,8 @@ RAISES_EPOCH = 2
 # producer id has to change.
 LAST_TOLD_EPOCH = 2**15 - 2
 
-_NUMBERS = {
-    TransactionState.EMPTY: 0,
-    TransactionState.ONGOING: 1,
-    TransactionState.PREPARE_COMMIT: 2,
-    TransactionState.PREPARE_ABORT: 3,
-    TransactionState.COMPLETE_COMMIT: 4,
-    TransactionState.COMPLETE_ABORT: 5,
-    TransactionState.DEAD: 6,
-    TransactionState.PREPARE_EPOCH_FENCE: 7,
-}
-_STATES = {number: state for state, number in _NUMBERS.items()}
-
-
-class UnknownStatus(DecodeError):
-    """A record has a state that Kafka does not have."""
+_STATES = dict(enumerate(TransactionState))
+_NUMBERS = {state: number for number, state in _STATES.items()}
 
 
 class Standing(NamedTuple):
@@ -121,7 +108,7 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
     found = decode_versioned(TransactionLogValue, value)
     state = _STATES.get(found.transaction_status)
     if state is None:
-        raise UnknownStatus(f"transactional id {transactional_id!r} in state {found.transaction_status}")
+        raise DecodeError(f"transactional id {transactional_id!r} in state {found.transaction_status}")
     partitions = frozenset(
         TopicPartition(each.topic, index) for each in found.transaction_partitions or () for index in each.partition_ids
     )

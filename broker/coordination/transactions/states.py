@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class TransactionState(Enum):
-    """The state of a transactional id; the value is the name that Kafka shows."""
+    """The state of a transactional id, in the order of its numbers in the log. The value is Kafka's name."""
 
     # It has a producer id and epoch, and no transaction since it got them.
     #   -> Ongoing when partitions are added, -> PrepareAbort (KIP-890: aborting no transaction still raises the epoch),
@@ -85,13 +85,3 @@ IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, Tran
 
 # The end is decided, and markers are being written.
 ENDING = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-
-
-class IllegalMove(Exception):
-    """A defect: the machine tried a move that LEGAL does not list."""
-
-    def __init__(self, transactional_id: str, state: TransactionState, target: TransactionState) -> None:
-        super().__init__(f"transactional id {transactional_id!r} cannot go from {state.value} to {target.value}")
-        self.transactional_id = transactional_id
-        self.state = state
-        self.target = target

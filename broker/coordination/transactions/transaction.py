@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .records import LAST_TOLD_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
-from .states import ENDING, LEGAL, IllegalMove, TransactionState
+from .states import ENDING, LEGAL, TransactionState
 
 
 class TransactionLimits(NamedTuple):
@@ -56,8 +56,7 @@ class Transaction:
 
     def move_to(self, target: TransactionState) -> None:
         """Change the state. A move that LEGAL does not list is a defect."""
-        if target not in LEGAL[self.state]:
-            raise IllegalMove(self.transactional_id, self.state, target)
+        assert target in LEGAL[self.state], f"{self.transactional_id!r} cannot go from {self.state} to {target}"
         self.state = target
 
     def apply(self, record: TransactionRecord) -> None:
