@@ -24,7 +24,7 @@ from ..turns import keeper
 from .alarms import Alarms
 from .interfaces import Aside, Clock, StateLog, TimerHandle, Timers, TopicPartition
 from .machine import EventT, Machine, OutcomeT, StateT
-from .outcome import SetTimer
+from .outcome import AppendFailed, SetTimer, Unload
 
 # The keys and values of records.
 Pairs = list[tuple[bytes, bytes | None]]
@@ -81,7 +81,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         self._machine = machine
         self._runtime = runtime
         # Bounded: each connection has one request under way, and a machine has few timers.
-        self._inbox: deque[EventT] = deque()
+        self._inbox: deque[Any] = deque()
         # Bounded as the inbox is. In the order in which they came.
         self._put_off: list[PutOff[EventT, OutcomeT]] = []
         self._alarms: Alarms[EventT] = Alarms(runtime.timers, runtime.clock, self.feed)
@@ -127,7 +127,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         inbox, self._inbox = self._inbox, deque()
         for event in inbox:
             self._machine.reject(event, ErrorCode.NOT_COORDINATOR)
-        self._release(self._machine.step(self.state, self._machine.unload, self._runtime.clock.now_ms()))
+        self._release(self._machine.step(self.state, Unload(), self._runtime.clock.now_ms()))
 
     def apply(self, record: Any) -> None:
         """Change the state as a committed record says, now or while the log is loaded."""
@@ -283,7 +283,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
 
     def _fail(self, outcome: OutcomeT, error: ErrorCode) -> None:
         if not self._closed:
-            self._inbox.appendleft(self._machine.append_failed(outcome, error))
+            self._inbox.appendleft(AppendFailed(outcome, error))
             return
         for token, answer in outcome.replies:
             token.answer(self._machine.error_answer(answer, error))

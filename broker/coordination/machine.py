@@ -20,18 +20,15 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
 
     # The kind of actor in lines of the log, such as "group".
     noun: str
-    step: Callable[[StateT, EventT, int], OutcomeT]
+    step: Callable[[StateT, Any, int], OutcomeT]
     apply: Callable[[StateT, Any], None]
     encode: Callable[[Any], tuple[bytes, bytes | None]]
     # Whether nothing would be lost without this state.
     is_blank: Callable[[StateT], bool]
-    # The event that makes the state answer the requests that wait in it.
-    unload: EventT
     # The events that timers bring.
     timer_events: tuple[type, ...]
-    # The coordinator's error for an error of the log, and the event that tells the machine of it.
+    # The coordinator's error for an error of the log.
     append_error: Callable[[ErrorCode], ErrorCode]
-    append_failed: Callable[[OutcomeT, ErrorCode], EventT]
     # Answers a request that the machine will not see; ignores other events.
     reject: Callable[[EventT, ErrorCode], None]
     # An answer of the same kind that carries an error.

@@ -15,7 +15,7 @@ from ....protocol.errors import ErrorCode
 from .. import outcome
 from ..consumer.events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
 from ..modern.events import Beat, MemberSilent, Rejection, TargetComputed
-from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
+from ..outcome import AppendFailed, CancelTimer, Loaded, Reply, SetTimer, Token, Unload
 from ..share_groups.events import (
     AlterStates,
     DeleteStates,
@@ -232,11 +232,6 @@ class Outcome(outcome.Outcome[Record, TimerEvent]):
     """The outcome of a step of the group."""
 
 
-@dataclass(slots=True)
-class AppendFailed(outcome.AppendFailed[Outcome]):
-    """The records of this outcome were not committed."""
-
-
 Request = (
     Join
     | Sync
@@ -267,7 +262,7 @@ Event = (
     | EndTransaction
     | Loaded
     | Unload
-    | AppendFailed
+    | AppendFailed[Outcome]
 )
 
 
@@ -352,9 +347,9 @@ def error_answer(answer: Answer, error: ErrorCode) -> Answer:
             return error
 
 
-def append_failed_replies(event: AppendFailed) -> list[Reply]:
+def append_failed_replies(event: AppendFailed[Outcome]) -> list[Reply]:
     """Return the replies to the requests whose records could not be written."""
     return [(token, error_answer(answer, event.error)) for token, answer in event.outcome.replies]
 
 
-__all__ = ["CancelTimer", "Loaded", "SetTimer", "Token", "Unload"]
+__all__ = ["AppendFailed", "CancelTimer", "Loaded", "SetTimer", "Token", "Unload"]

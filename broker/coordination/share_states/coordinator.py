@@ -180,12 +180,10 @@ _STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
     apply=KeptState.apply,
     encode=records.encode,
     is_blank=KeptState.is_blank,
-    unload=events.Unload(),
     timer_events=(),
     long_events=(events.Read, events.TakeSnapshot, events.Write),
     is_long=machine.is_long,
     append_error=partial(append_error, default=None),
-    append_failed=events.AppendFailed,
     reject=_reject,
     error_answer=lambda answer, error: KafkaError(error),
 )

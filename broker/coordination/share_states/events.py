@@ -8,7 +8,7 @@ from typing import Any
 
 from ....protocol.errors import KafkaError
 from .. import outcome
-from ..outcome import Loaded, Token, Unload
+from ..outcome import AppendFailed, Loaded, Token, Unload
 from .persister import ShareState, StateBatch
 from .records import StateRecord
 
@@ -72,10 +72,5 @@ class TakeSnapshot:
 Outcome = outcome.Outcome[StateRecord, Any]
 
 
-@dataclass(slots=True)
-class AppendFailed(outcome.AppendFailed[Outcome]):
-    """The records of this outcome were not committed."""
-
-
 Request = Initialize | Read | Write | Summarize | Delete
-Event = Request | Forget | TakeSnapshot | Loaded | Unload | AppendFailed
+Event = Request | Forget | TakeSnapshot | Loaded | Unload | AppendFailed[Outcome]

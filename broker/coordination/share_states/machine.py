@@ -13,20 +13,8 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages import share_state_records as kafka
-from ..outcome import Loaded, Unload
-from .events import (
-    AppendFailed,
-    Delete,
-    Event,
-    Forget,
-    Initialize,
-    Outcome,
-    Read,
-    Request,
-    Summarize,
-    TakeSnapshot,
-    Write,
-)
+from ..outcome import AppendFailed, Loaded, Unload
+from .events import Delete, Event, Forget, Initialize, Outcome, Read, Request, Summarize, TakeSnapshot, Write
 from .kept_state import KeptState, combine, touched
 from .persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
 from .records import StateRecord
@@ -151,7 +139,7 @@ def _take_snapshot(kept: KeptState, event: TakeSnapshot, outcome: Outcome, now_m
         outcome.records.append(_snapshot(kept, kept.current, created_ms=kept.created_ms, now_ms=now_ms))
 
 
-def _append_failed(kept: KeptState, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
+def _append_failed(kept: KeptState, event: AppendFailed[Outcome], outcome: Outcome, now_ms: int) -> None:
     error = KafkaError(event.error)
     outcome.replies.extend((token, error) for token, _ in event.outcome.replies)
 

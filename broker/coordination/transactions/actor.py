@@ -15,7 +15,7 @@ from ...turns import keeper
 from ..actor import Actor, Runtime
 from ..machine import Machine, append_error
 from . import events, machine, records
-from .events import Event, Markers, MarkersFailed, MarkersWritten, Outcome
+from .events import Event, MarkersFailed, MarkersWritten, Outcome
 from .markers import TransactionEnd
 from .records import Standing, TopicPartition
 from .states import TransactionState
@@ -57,10 +57,8 @@ _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
     apply=Transaction.apply,
     encode=records.encode,
     is_blank=Transaction.is_blank,
-    unload=events.Unload(),
     timer_events=(events.RetryMarkers,),
     append_error=partial(append_error, default=ErrorCode.UNKNOWN_SERVER_ERROR),
-    append_failed=events.AppendFailed,
     reject=_reject,
     error_answer=events.error_answer,
     patience_ms=_patience_ms,
@@ -121,25 +119,26 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
     def _release(self, outcome: Outcome) -> None:
         super()._release(outcome)
         if outcome.markers is not None:
-            keeper().run(self._write_markers(outcome.markers))
+            keeper().run(self._write_markers(sorted(outcome.markers)))
 
-    def _write_markers(self, markers: Markers) -> Iterator[None]:
+    def _write_markers(self, places: Sequence[TopicPartition]) -> Iterator[None]:
         """Write the markers, one a step: a transaction may have thousands of partitions."""
         written: list[TopicPartition] = []
         failed: list[TopicPartition] = []
-        epoch = self._runtime.log.coordinator_epoch(self.partition)
+        # The decision stands until the last marker is written.
+        standing = self.state.standing
         end = TransactionEnd(
-            markers.producer_id,
-            markers.producer_epoch,
-            epoch,
-            markers.commit,
-            markers.client_version,
+            standing.producer_id,
+            standing.producer_epoch,
+            self._runtime.log.coordinator_epoch(self.partition),
+            standing.state is TransactionState.PREPARE_COMMIT,
+            standing.client_version,
             # A marker that is lost after the record of the end would leave the transaction open in its partition.
-            durable=self._is_durable(self.state.standing),
-            decided_ms=self.state.standing.update_ms,
+            durable=self._is_durable(standing),
+            decided_ms=standing.update_ms,
             is_found=self.state.found_ending,
         )
-        for number, place in enumerate(markers.partitions):
+        for number, place in enumerate(places):
             if number:
                 yield
             if self._closed:
@@ -156,7 +155,7 @@ class TransactionActor(Actor[Transaction, Event, Outcome]):
                 waiting.add_done_callback(partial(self._marker_done, place))
         if failed:
             self.feed_first(MarkersFailed(failed))
-        if written or not markers.partitions:
+        if written or not places:
             self.feed_first(MarkersWritten(written))
 
     def _marker_done(self, place: TopicPartition, done: asyncio.Future[None]) -> None:

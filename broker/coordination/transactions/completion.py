@@ -6,18 +6,8 @@ A marker or record that cannot be written is tried again, however long it takes:
 
 from __future__ import annotations
 
-from .events import (
-    AppendFailed,
-    Loaded,
-    Markers,
-    MarkersFailed,
-    MarkersWritten,
-    Outcome,
-    RetryMarkers,
-    SetTimer,
-    Unload,
-    error_answer,
-)
+from ..outcome import AppendFailed, Loaded, SetTimer, Unload
+from .events import MarkersFailed, MarkersWritten, Outcome, RetryMarkers, error_answer
 from .records import TopicPartition
 from .states import ENDING, TransactionState
 from .transaction import Transaction
@@ -50,7 +40,7 @@ def retry_markers(transaction: Transaction, event: RetryMarkers, outcome: Outcom
         return
     partitions, transaction.to_retry = transaction.to_retry, set()
     if partitions:
-        outcome.markers = Markers.of(transaction.standing, partitions)
+        outcome.markers = partitions
     _complete(transaction, outcome, now_ms)
 
 
@@ -88,7 +78,7 @@ def loaded(transaction: Transaction, event: Loaded, outcome: Outcome, now_ms: in
     """Carry out a decision that was found in the log. Write all markers, because some may be missing."""
     if transaction.state in ENDING:
         transaction.found_ending = True
-        outcome.markers = Markers.of(transaction.standing, transaction.standing.partitions)
+        outcome.markers = transaction.standing.partitions
         how = "commit" if transaction.state is TransactionState.PREPARE_COMMIT else "abort"
         outcome.notes.append(f"transaction of {transaction.transactional_id}: goes on with its {how}")
 
@@ -97,7 +87,7 @@ def unload(transaction: Transaction, event: Unload, outcome: Outcome, now_ms: in
     """Do nothing: no request waits inside this machine, and the next coordinator finds the rest in the log."""
 
 
-def append_failed(transaction: Transaction, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:
+def append_failed(transaction: Transaction, event: AppendFailed[Outcome], outcome: Outcome, now_ms: int) -> None:
     """Answer the requests with the error, and try the record of an end again."""
     outcome.replies.extend((token, error_answer(answer, event.error)) for token, answer in event.outcome.replies)
     if transaction.state is TransactionState.PREPARE_EPOCH_FENCE:

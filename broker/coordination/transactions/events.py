@@ -7,14 +7,13 @@ or something that happened to the log (Loaded, Unload, AppendFailed).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
-from ..outcome import Loaded, SetTimer, Token, Unload
-from .records import NO_EPOCH, NO_ID, Standing, TopicPartition, TransactionRecord
-from .states import TransactionState
+from ..outcome import AppendFailed, Loaded, SetTimer, Token, Unload
+from .records import NO_EPOCH, NO_ID, TopicPartition, TransactionRecord
 
 # -- Requests
 
@@ -139,33 +138,11 @@ def error_answer(answer: Answer, error: ErrorCode) -> Answer:
 
 
 @dataclass(slots=True)
-class Markers:
-    """The markers to write, one into each partition."""
-
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    client_version: int
-    partitions: list[TopicPartition]
-
-    @classmethod
-    def of(cls, standing: Standing, partitions: Iterable[TopicPartition]) -> Markers:
-        """Return the markers that this decision needs in these partitions."""
-        commit = standing.state is TransactionState.PREPARE_COMMIT
-        who = standing.producer_id, standing.producer_epoch
-        return cls(*who, commit, standing.client_version, sorted(partitions))
-
-
-@dataclass(slots=True)
 class Outcome(outcome.Outcome[TransactionRecord, RetryMarkers]):
-    """What to do after a step. Markers are written when the records are committed."""
+    """What to do after a step."""
 
-    markers: Markers | None = None
-
-
-@dataclass(slots=True)
-class AppendFailed(outcome.AppendFailed[Outcome]):
-    """The records of this outcome were not committed."""
+    # Where the decision needs its marker, once the records are committed. None: it is not decided, or has them all.
+    markers: Set[TopicPartition] | None = None
 
 
 Event = (
@@ -178,7 +155,7 @@ Event = (
     | MarkersFailed
     | Loaded
     | Unload
-    | AppendFailed
+    | AppendFailed[Outcome]
 )
 
-__all__ = ["Loaded", "SetTimer", "Token", "Unload"]
+__all__ = ["AppendFailed", "Loaded", "SetTimer", "Token", "Unload"]

@@ -8,7 +8,7 @@ response carries the new epoch, or a new producer id if the epochs are used up. 
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from .events import Abandon, EndTransaction, LookForTimeout, Markers, Outcome, Producer
+from .events import Abandon, EndTransaction, LookForTimeout, Outcome, Producer
 from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, NO_TIME, RAISES_EPOCH, Standing
 from .states import ENDING, IDLE, TransactionState
 from .transaction import Transaction
@@ -162,4 +162,4 @@ def fence(transaction: Transaction, outcome: Outcome, now_ms: int) -> None:
 
 def _prepare(transaction: Transaction, prepared: Standing, outcome: Outcome) -> None:
     outcome.records.append(transaction.record(prepared))
-    outcome.markers = Markers.of(prepared, prepared.partitions)
+    outcome.markers = prepared.partitions

@@ -26,6 +26,7 @@ import shlex
 from odradek.broker.coordination.machine import append_error
 from odradek.broker.coordination.transactions import events, machine, records
 from odradek.broker.coordination.transactions.records import Standing, TopicPartition, TransactionRecord
+from odradek.broker.coordination.transactions.states import TransactionState
 from odradek.broker.coordination.transactions.transaction import Transaction, TransactionLimits
 from odradek.protocol.errors import ErrorCode
 
@@ -90,16 +91,17 @@ class Stage:
         for label, answer in outcome.replies:
             self.say(f"{label}: {show_answer(answer)}")
         if outcome.markers is not None:
-            self.mark(outcome.markers)
+            self.mark(sorted(outcome.markers))
 
-    def mark(self, markers: events.Markers) -> None:
-        how = "commit" if markers.commit else "abort"
-        self.say(f"markers {how} id={markers.producer_id} epoch={markers.producer_epoch} {show(markers.partitions)}")
-        failed = [place for place in markers.partitions if place in self.refused]
-        written = [place for place in markers.partitions if place not in self.refused | self.late]
+    def mark(self, marked: list[TopicPartition]) -> None:
+        standing = self.transaction.standing
+        how = "commit" if standing.state is TransactionState.PREPARE_COMMIT else "abort"
+        self.say(f"markers {how} id={standing.producer_id} epoch={standing.producer_epoch} {show(marked)}")
+        failed = [place for place in marked if place in self.refused]
+        written = [place for place in marked if place not in self.refused | self.late]
         if failed:
             self.step(events.MarkersFailed(failed))
-        if written or not markers.partitions:
+        if written or not marked:
             self.step(events.MarkersWritten(written))
 
     def say(self, line: str) -> None:

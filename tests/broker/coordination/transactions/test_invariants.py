@@ -31,11 +31,13 @@ class Watched(Stage):
             self.answers.setdefault(token, []).append(answer)
         super().release(outcome)
 
-    def mark(self, markers: events.Markers) -> None:
-        assert self.transaction.state in ENDING, "a marker before its decision was committed"
-        decision = self.decisions, markers.producer_id, markers.producer_epoch
-        assert self.ends.setdefault(decision, markers.commit) is markers.commit, "a decision that changed"
-        super().mark(markers)
+    def mark(self, marked: list[TopicPartition]) -> None:
+        standing = self.transaction.standing
+        assert self.transaction.state is standing.state in ENDING, "a marker before its decision was committed"
+        decision = self.decisions, standing.producer_id, standing.producer_epoch
+        commit = standing.state is TransactionState.PREPARE_COMMIT
+        assert self.ends.setdefault(decision, commit) is commit, "a decision that changed"
+        super().mark(marked)
 
     def commit(self, outcome: events.Outcome) -> None:
         for record in outcome.records:
