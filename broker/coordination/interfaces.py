@@ -115,6 +115,14 @@ class StateLog(Protocol):
         """Return every record that has a key and every end of a transaction, oldest first."""
         ...
 
+    def end_offset(self, partition: int) -> int:
+        """Return the offset of the next record; 0 if the topic does not exist."""
+        ...
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete what is below the offset."""
+        ...
+
 
 class Question(NamedTuple):
     """What a transaction coordinator is asked: may a producer begin to write to a partition in its transaction?"""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
 from ...turns import keeper
-from ..actor import Actor, Runtime
+from ..actor import Actor, Pairs, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
-from ..interfaces import Aside, Clock, Timers, Topics, at_once
+from ..interfaces import Aside, Clock, StateLog, Timers, Topics, at_once
 from ..machine import Machine, append_error
 from ..replay import Written
 from ..shards import Shards
@@ -27,14 +28,23 @@ from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey
 from .records import StateRecord
-from .state_log import PrunableLog, StateReplay, StateTopicLog
+from .state_log import StateReplay
 
 _log = logging.getLogger(__name__)
 
 # A snapshot is not renewed before so many records of its partition are behind it.
 MIN_BEHIND = 100
 
-StateActor = Actor[KeptState, events.Event, events.Outcome]
+
+class StateActor(Actor[KeptState, events.Event, events.Outcome]):
+    """The actor of one state, which knows where its record is written."""
+
+    __slots__ = ()
+
+    def _append(self, outcome: events.Outcome, many: Pairs | None = None) -> None:
+        # The log appends within this turn, so the record gets its present end.
+        self.state.written_offset = self._runtime.log.end_offset(self.partition)
+        super()._append(outcome, many)
 
 
 def key_text(key: ShareKey) -> str:
@@ -49,7 +59,7 @@ class ShareCoordinator:
     def __init__(
         self,
         config: BrokerConfig,
-        log: PrunableLog,
+        log: StateLog,
         timers: Timers,
         clock: Clock,
         topics: Topics,
@@ -60,13 +70,14 @@ class ShareCoordinator:
         self._config = config
         self._clock = clock
         self._topics = topics
-        self._state_log = StateTopicLog(log)
+        self._log = log
         self.shards: Shards[StateActor, StateRecord] = Shards(
-            *(SHARE_STATE_TOPIC, self._state_log, timers, clock, logger, self._new_actor, _decode),
+            *(SHARE_STATE_TOPIC, log, timers, clock, logger, self._new_actor, self._decode),
             new_replay=StateReplay,
             aside=aside,
         )
-        self.shards.companion = self._state_log
+        # Where records begin that cannot be read, by partition: another version may read them, so the log is kept.
+        self._unreadable_from: dict[int, int] = {}
         interval_ms = config.share_coordinator_state_topic_prune_interval_ms
         self._pruning = Sweep(timers, clock, lambda: interval_ms, self._prune)
         cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
@@ -86,10 +97,18 @@ class ShareCoordinator:
         self.shards.stop()
 
     def _new_actor(self, key: str, partition: int, runtime: Runtime) -> StateActor:
-        return Actor(key, partition, self._state(key_of(key)), _STATES, runtime)
+        return StateActor(key, partition, self._state(key_of(key)), _STATES, runtime)
 
     def _state(self, key: ShareKey) -> KeptState:
         return KeptState(key, self._topics, self._config.share_coordinator_snapshot_update_records_per_snapshot)
+
+    def _decode(self, written: Written, partition: int) -> tuple[str, StateRecord] | None:
+        try:
+            record = records.decode_record(written.key, written.value)
+        except DecodeError:
+            self._unreadable_from.setdefault(partition, written.offset)
+            raise
+        return None if record is None else (key_text(record.key), record._replace(offset=written.offset))
 
     # -- Requests
 
@@ -136,17 +155,28 @@ class ShareCoordinator:
                 actor.feed(events.Forget())
 
     def _prune(self) -> Iterator[None]:
-        for partition in self.shards.owned:
-            self._state_log.prune(partition)
-        yield from ()
+        """Delete what no state needs. What a partition's leader of before needed says nothing of a later reign."""
+        needed = {index: end for index in self.shards.owned if (end := self._log.end_offset(index))}
+        reigns = {index: self._log.coordinator_epoch(index) for index in needed}
+        for actor in list(self.shards.actors.values()):
+            offset = actor.state.needed_from
+            if offset is not None and actor.partition in needed:
+                needed[actor.partition] = min(needed[actor.partition], offset)
+            yield
+        for index in needed.keys() & self.shards.owned:
+            if self._log.coordinator_epoch(index) == reigns[index]:
+                self._log.delete_before(index, min(needed[index], self._unreadable_from.get(index, needed[index])))
 
     def _snapshot_cold(self) -> Iterator[None]:
         """Write states again that have not changed for long, where many records of others are behind them."""
         before_ms = self._clock.now_ms() - self._config.share_coordinator_cold_partition_snapshot_interval_ms
-        for key in [each for index in self.shards.owned for each in self._state_log.far_behind(index, MIN_BEHIND)]:
-            record = records.decode_record(key, None)
-            actor = None if record is None else self.shards.actors.get(key_text(record.key))
-            if actor is not None and actor.state.written_ms <= before_ms:
+        states = Counter(actor.partition for actor in self.shards.actors.values())
+        # More records behind it than there are states are many.
+        bounds = {index: self._log.end_offset(index) - max(MIN_BEHIND, 2 * count) for index, count in states.items()}
+        for actor in list(self.shards.actors.values()):
+            kept = actor.state
+            is_far = kept.snapshot_offset is not None and kept.snapshot_offset < bounds.get(actor.partition, 0)
+            if is_far and kept.written_ms <= before_ms:
                 actor.feed(events.TakeSnapshot())
             yield
 
@@ -162,11 +192,6 @@ def key_of(text: str) -> ShareKey:
     if not group_id or len(topic_id) != 16 or not -(2**31) <= partition < 2**31:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is a group id, a topic id and a partition, with : between")
     return ShareKey(group_id, topic_id, partition)
-
-
-def _decode(written: Written, partition: int) -> tuple[str, StateRecord] | None:
-    record = records.decode_record(written.key, written.value)
-    return None if record is None else (key_text(record.key), record)
 
 
 def _reject(event: events.Event, error: ErrorCode) -> None:

@@ -36,17 +36,25 @@ class KeptState:
         self.created_ms = -1
         # The updates since the last snapshot.
         self.updates = 0
-        # Not kept: when it was last written; -1: not since the start.
-        self.written_ms = -1
+        # Where its last snapshot is in the log.
+        self.snapshot_offset: int | None = None
+        # Not kept: when it was last written, and where; -1: not since the start.
+        self.written_ms = self.written_offset = -1
 
     def is_blank(self) -> bool:
         """Return whether there is nothing to remember."""
         return self.current is None
 
+    @property
+    def needed_from(self) -> int | None:
+        """Where the log begins that it needs: at its last snapshot, or at the first one, which is being written."""
+        return self.written_offset if self.current is None else self.snapshot_offset
+
     def apply(self, record: StateRecord) -> None:
         """Let a committed record take effect."""
         match record.value:
             case kafka.ShareSnapshotValue() as value:
+                self.snapshot_offset = self.written_offset if record.offset is None else record.offset
                 self._apply_snapshot(value, record.batches)
             case kafka.ShareUpdateValue() as value:
                 self._apply_update(value, record.batches)

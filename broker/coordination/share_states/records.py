@@ -30,6 +30,8 @@ class StateRecord(NamedTuple):
     value: ShareSnapshotValue | ShareUpdateValue | None
     # All batches of the state behind the record, where its step has made them. A load makes them itself.
     batches: Sequence[StateBatch] | None = None
+    # Where a load has found it in the log.
+    offset: int | None = None
 
 
 def encode(record: StateRecord) -> tuple[bytes, bytes | None]:

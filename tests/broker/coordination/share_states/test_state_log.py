@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.broker import BrokerConfig
 from odradek.broker.coordination.interfaces import OnCommitted
-from odradek.broker.coordination.share_states.state_log import StateTopicLog
+from odradek.broker.coordination.replay import Written
+from odradek.broker.coordination.share_states import events
+from odradek.broker.coordination.share_states.coordinator import ShareCoordinator
+from odradek.broker.coordination.share_states.persister import ShareKey
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.tests.support.fakes.clock import FakeClock
 
-SNAPSHOT, UPDATE = b"\x00\x00", b"\x00\x01"
+A, B = ShareKey("a", bytes(16), 0), ShareKey("b", bytes(16), 0)
 
 
 class Log:
     """A log whose records are committed when the test says so. Its high watermark may be ahead of what it has told."""
 
     def __init__(self) -> None:
-        self.end = 0
-        self.start = 0
+        self.end = self.start = self.epoch = 0
+        self.records: list[Written] = []
         self.appended: list[OnCommitted] = []
+
+    def partition_count(self) -> int:
+        return 1
+
+    def coordinator_epoch(self, partition: int) -> int:
+        return self.epoch
+
+    def entries(self, partition: int) -> list[Written]:
+        return self.records
 
     def end_offset(self, partition: int) -> int:
         return self.end
@@ -27,50 +43,89 @@ class Log:
         self.start = max(self.start, offset)
 
     def append(self, partition: int, records: list[Any], on_committed: OnCommitted, *_: object) -> None:
+        self.records += [Written(*record, offset=offset) for offset, record in enumerate(records, self.end)]
         self.end += len(records)
         self.appended.append(on_committed)
 
 
+class World:
+    """A share coordinator over that log."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        topics = SimpleNamespace(by_id=lambda _: SimpleNamespace(partition_count=1))
+        parts: Any = self.log, SimpleNamespace(), FakeClock(), topics
+        config = BrokerConfig(share_coordinator_snapshot_update_records_per_snapshot=1)
+        self.coordinator = ShareCoordinator(config, *parts)
+        self.coordinator.shards.start()
+        self.told: list[Any] = []
+
+    def ask(self, key: ShareKey, event: Any, *rest: Any, commit: bool = True) -> None:
+        self.coordinator.ask(key, lambda token: event(token, *rest), self.told.append)
+        if commit:
+            self.commit()
+
+    def commit(self, error: KafkaError | None = None) -> None:
+        self.log.appended.pop(0)(error)
+
+    def prune(self) -> int:
+        for _ in self.coordinator._prune():  # pyright: ignore[reportPrivateUsage]
+            pass
+        return self.log.start
+
+
 @pytest.fixture
-def log() -> Any:
-    return Log()
+def world() -> World:
+    return World()
 
 
-def test_a_first_snapshot_is_not_deleted_before_it_is_told_that_it_is_committed(log: Any) -> None:
-    kept = StateTopicLog(log)
-    told: list[KafkaError | None] = []
-    kept.append(0, [(SNAPSHOT + b"a", b"")], told.append)
-    kept.prune(0)
-    assert log.start == 0
-    log.appended.pop()(None)
-    kept.prune(0)
-    assert (log.start, told) == (0, [None])
+BEGIN = partial(events.Initialize, state_epoch=1, start_offset=0)
 
 
-def test_what_no_state_needs_is_deleted(log: Any) -> None:
-    kept = StateTopicLog(log)
-    for key, value, error in (
-        (SNAPSHOT + b"a", b"", None),
-        (UPDATE + b"a", b"", None),
-        (SNAPSHOT + b"a", b"", None),
-        (SNAPSHOT + b"b", b"", KafkaError(ErrorCode.NOT_COORDINATOR)),
-    ):
-        kept.append(0, [(key, value)], lambda _: None)
-        log.appended.pop()(error)
-    kept.prune(0)
-    assert log.start == 2
-    kept.append(0, [(SNAPSHOT + b"a", None)], lambda _: None)
-    log.appended.pop()(None)
-    kept.prune(0)
-    assert log.start == log.end == 5
+async def test_a_first_snapshot_is_not_deleted_before_it_is_told_that_it_is_committed(world: World) -> None:
+    world.ask(A, BEGIN, commit=False)
+    assert world.prune() == 0
+    world.commit()
+    assert (world.prune(), world.told) == (0, [None])
 
 
-def test_a_snapshot_that_is_committed_after_the_partition_has_moved_does_not_hold_the_next_reign_up(log: Any) -> None:
-    kept = StateTopicLog(log)
-    kept.append(0, [(SNAPSHOT + b"a", b"")], lambda _: None)
-    kept.unload(0)
-    log.appended.pop()(None)
-    # Another coordinator has deleted the state, and this one has loaded the partition again.
-    log.end = 9
-    kept.prune(0)
-    assert log.start == 9
+async def test_what_no_state_needs_is_deleted(world: World) -> None:
+    world.ask(A, BEGIN)
+    # An update, and then all of it again.
+    world.ask(A, events.Read, 1)
+    world.ask(A, events.Read, 2)
+    world.ask(B, BEGIN, commit=False)
+    world.commit(KafkaError(ErrorCode.NOT_COORDINATOR))
+    assert world.prune() == 2
+    world.ask(A, events.Delete)
+    assert world.prune() == world.log.end == 5
+
+
+async def test_a_snapshot_that_is_committed_after_the_partition_has_moved_does_not_hold_the_next_reign_up(
+    world: World,
+) -> None:
+    world.ask(A, BEGIN, commit=False)
+    world.coordinator.shards.unload(0)
+    world.commit()
+    # Another coordinator has deleted the state, and this one loads the partition again.
+    world.log.records, world.log.end = [], 9
+    world.coordinator.shards.load(0)
+    assert world.prune() == 9
+
+
+async def test_what_another_version_may_read_is_kept(world: World) -> None:
+    world.ask(A, BEGIN)
+    world.log.records.append(Written(world.log.records[0].key, b"\x00\x09", offset=1))
+    world.log.end = 9
+    world.coordinator.shards.unload(0)
+    world.coordinator.shards.load(0)
+    assert world.prune() == 1
+
+
+async def test_a_reign_that_ends_in_a_round_deletes_nothing(world: World) -> None:
+    world.ask(A, BEGIN)
+    world.ask(A, events.Read, 1)
+    world.ask(A, events.Read, 2)
+    for _ in world.coordinator._prune():  # pyright: ignore[reportPrivateUsage]
+        world.log.epoch = 1
+    assert world.log.start == 0
