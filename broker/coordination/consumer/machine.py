@@ -50,7 +50,7 @@ def _wait_for_revocation(group: Group, member_id: str, outcome: events.Outcome) 
     outcome.timers.append(events.SetTimer(RevocationLate(member_id), member.said.rebalance_timeout_ms))
 
 
-def _append_failed(group: Group, event: events.AppendFailed[Any], outcome: events.Outcome, now_ms: int) -> None:
+def _append_failed(group: Group, event: events.Failed, outcome: events.Outcome, now_ms: int) -> None:
     outcome.replies += events.append_failed_replies(event)
     if group.consumer is not None:
         # Timers of members that have to join again, and topics that were found, may have been part of the outcome.

@@ -232,6 +232,8 @@ class Outcome(outcome.Outcome[Record, TimerEvent]):
     """The outcome of a step of the group."""
 
 
+Failed = AppendFailed[Outcome]
+
 Request = (
     Join
     | Sync
@@ -262,7 +264,7 @@ Event = (
     | EndTransaction
     | Loaded
     | Unload
-    | AppendFailed[Outcome]
+    | Failed
 )
 
 
@@ -347,7 +349,7 @@ def error_answer(answer: Answer, error: ErrorCode) -> Answer:
             return error
 
 
-def append_failed_replies(event: AppendFailed[Outcome]) -> list[Reply]:
+def append_failed_replies(event: Failed) -> list[Reply]:
     """Return the replies to the requests whose records could not be written."""
     return [(token, error_answer(answer, event.error)) for token, answer in event.outcome.replies]
 

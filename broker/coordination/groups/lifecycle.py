@@ -10,7 +10,7 @@ from ....protocol.errors import ErrorCode
 from ..classic import rebalance
 from ..classic.sessions import start_session
 from ..classic.states import GroupState
-from .events import AppendFailed, Create, Joined, Loaded, Outcome, Synced, Unload, append_failed_replies
+from .events import Create, Failed, Joined, Loaded, Outcome, Synced, Unload, append_failed_replies
 from .group import Group, empty_record
 from .history import Cause, CauseKind, Ending
 from .records import ClassicEnded, OffsetRecord, PartRecord
@@ -52,7 +52,7 @@ def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
     group.move_to(GroupState.DEAD, now_ms)
 
 
-def append_failed(group: Group, event: AppendFailed[Outcome], outcome: Outcome, now_ms: int) -> None:
+def append_failed(group: Group, event: Failed, outcome: Outcome, now_ms: int) -> None:
     """Answer the requests of the outcome with the error, and let the group go on from its state before."""
     if isinstance(event.outcome.records[0], OffsetRecord):
         outcome.replies += append_failed_replies(event)
@@ -74,7 +74,7 @@ def append_failed(group: Group, event: AppendFailed[Outcome], outcome: Outcome, 
         group.move_to(GroupState.DEAD, now_ms)
 
 
-def _assignment_failed(group: Group, event: AppendFailed[Outcome], outcome: Outcome, now_ms: int) -> None:
+def _assignment_failed(group: Group, event: Failed, outcome: Outcome, now_ms: int) -> None:
     """Begin another rebalance: the assignment is lost."""
     rebalance.answer_syncs(group, event.error, outcome)
     # The rebalance was noted as stable when the leader brought the assignment.
@@ -82,13 +82,13 @@ def _assignment_failed(group: Group, event: AppendFailed[Outcome], outcome: Outc
     rebalance.prepare(group, [Cause(CauseKind.NOT_WRITTEN, detail=event.error.name)], outcome, now_ms)
 
 
-def _new_id_failed(group: Group, event: AppendFailed[Outcome], outcome: Outcome) -> None:
+def _new_id_failed(group: Group, event: Failed, outcome: Outcome) -> None:
     """Leave the static member under its old id."""
     group.incoming = None
     outcome.replies += append_failed_replies(event)
 
 
-def _emptying_failed(group: Group, event: AppendFailed[Outcome], outcome: Outcome) -> None:
+def _emptying_failed(group: Group, event: Failed, outcome: Outcome) -> None:
     """Make the group empty in memory all the same, because no member is left.
 
     A coordinator that reads the log finds the generation before; its members will not send heartbeats, and expire.

@@ -47,7 +47,7 @@ def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms:
         heartbeat.start_session(group, member_id, outcome)
 
 
-def _append_failed(group: Group, event: events.AppendFailed[Any], outcome: events.Outcome, now_ms: int) -> None:
+def _append_failed(group: Group, event: events.Failed, outcome: events.Outcome, now_ms: int) -> None:
     outcome.replies += events.append_failed_replies(event)
     # A member that should have gone is still here: look again when its session is over once more.
     for each in event.outcome.timers:
