@@ -226,23 +226,13 @@ class ConfigDef(NamedTuple):
 
 
 def define(
-    type: ConfigType,
-    default: T,
-    *,
-    doc: str,
-    low: int | float | None = None,
-    high: int | float | None = None,
-    choices: tuple[str, ...] = (),
-    check: Callable[[Any], str | None] | None = None,
-    dynamic: bool = False,
-    topic: str = "",
-    topic_low: int | None = None,
-    topic_default: Value = None,
+    type: ConfigType, default: T, *, doc: str, check: Callable[[Any], str | None] | None = None, **rest: Any
 ) -> T:
-    """Return a dataclass field that defines a config. The field's name gives the config's (`_` for `.`)."""
-    row = ConfigDef(
-        "", type, cast(Value, default), doc, low, high, choices, check, dynamic, topic, topic_low, topic_default
-    )
+    """Return a dataclass field that defines a config: `rest` are fields of its ConfigDef.
+
+    The field's name gives the config's (`_` for `.`).
+    """
+    row = ConfigDef("", type, cast(Value, default), doc, check=check, **rest)
     return field(default=default, metadata={"config": row})
 
 

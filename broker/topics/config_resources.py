@@ -16,7 +16,7 @@ from ..configs.group_config import GROUP_CONFIGS, effective_value
 from ..configs.listener_config import PREFIX
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
-from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
+from ..configs.unsupported_configs import THROTTLES, UNSUPPORTED_CONFIGS
 from .topic_names import check_name
 from .topics import Topics
 
@@ -113,7 +113,7 @@ class BrokerResource(Resource):
         row = self._reconfiguration.config.row(name)
         if row is None:
             unknown = "no broker config has this name" + suggestion(name, BROKER_CONFIGS)
-            known = "Odradek does not act on it" if name in KAFKA_CONFIGS or name in THROTTLES else unknown
+            known = "Odradek does not act on it" if name in UNSUPPORTED_CONFIGS or name in THROTTLES else unknown
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name}: {known}")
         if not row.dynamic:
             why = f"Cannot update these configs dynamically: [{name}]; they are given to a broker that starts"

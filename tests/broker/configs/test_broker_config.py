@@ -18,7 +18,7 @@ from odradek.broker.configs.description import ConfigSource, ConfigSynonym, desc
 from odradek.broker.configs.endpoint import Endpoint
 from odradek.broker.configs.security_table import SecurityTable
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TOPIC_CONFIGS, TopicConfig
-from odradek.broker.configs.unsupported_configs import KAFKA_CONFIGS
+from odradek.broker.configs.unsupported_configs import UNSUPPORTED_CONFIGS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.4.0" / "configs.tsv"
 
@@ -157,9 +157,11 @@ def test_topic_configs_inherit_from_the_broker_configs_that_kafka_names() -> Non
         assert list(setting.broker_synonyms) == theirs
 
 
-def test_the_list_of_kafkas_names_is_kafkas() -> None:
+def test_tables_and_list_name_each_config_of_kafka_once() -> None:
     new = {name for name in kafka_rows("broker") if name.startswith("errors.deadletterqueue.")}
-    assert kafka_rows("broker").keys() == KAFKA_CONFIGS | new
+    of_tables = BROKER_CONFIGS.keys() - {name for _, name in OWN} - OF_KAFKA_3.keys() - THROTTLES.keys()
+    assert kafka_rows("broker").keys() == UNSUPPORTED_CONFIGS | (of_tables - OF_THE_AUTHORIZER.keys()) | new
+    assert UNSUPPORTED_CONFIGS.isdisjoint(BROKER_CONFIGS)
 
 
 # Those that Kafka lets be changed while a broker runs, and Odradek does not: they are refused then.
