@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import SessionExpired, Steps
 from ...zookeeper.session import Session
 from ..replication.metadata_cache import MetadataCache, PartitionView
-from .config_watch import BROKERS, TOPICS, ConfigWatch, broker_znode, write_config
+from .config_watch import ConfigWatch, broker_znode, write_config
 from .controller.controller import Controller
 from .controller.machine import ControllerMachine
 from .controller.topic_changes import CreatedTopic, NewTopic, Placement, add_partitions, create_topic, delete_topic
-from .isr_changes import AlteredState, WantedState, alter_isrs
 from .producer_ids import take_block
 from .znodes import ProducerIds, Replicas, TopicPartition
 
@@ -94,10 +93,6 @@ class ClusterAdmin:
         await self._wait_for_leaders([each for each, code in errors.items() if code is ErrorCode.NONE], timeout_ms)
         return errors
 
-    async def alter_isrs(self, broker: int, broker_epoch: int, wanted: Sequence[WantedState]) -> list[AlteredState]:
-        """Write the ISRs that a leader asks for."""
-        return await self._controller.ask(lambda machine: alter_isrs(machine, broker, broker_epoch, wanted))
-
     async def take_producer_ids(self, broker: int, broker_epoch: int) -> ProducerIds:
         """Give a broker a block of producer ids. BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
 
@@ -144,19 +139,15 @@ class ClusterAdmin:
 
     # -- Configs
 
-    async def refresh_configs(self) -> None:
-        """Learn what other brokers have changed, so that a change builds on it."""
-        await self._run_configs(None)
+    async def write_configs(self, entity: str, name: str, configs: Mapping[str, str]) -> None:
+        """Give one of the `topics` or `brokers`, or every broker (""), these configs and no others.
 
-    async def write_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Give a topic these configs and no others. They are in use here when this returns, elsewhere soon."""
-        await self._run_configs(write_config(TOPICS, topic, configs))
+        They are in use here when this returns, elsewhere soon.
+        """
+        await self.refresh_configs(write_config(entity, broker_znode(name), configs))
 
-    async def write_broker_configs(self, node: str, configs: Mapping[str, str]) -> None:
-        """Give a broker, or every broker (""), these dynamic configs and no others."""
-        await self._run_configs(write_config(BROKERS, broker_znode(node), configs))
-
-    async def _run_configs(self, steps: Steps[None] | None) -> None:
+    async def refresh_configs(self, steps: Steps[None] | None = None) -> None:
+        """Write configs, and learn what other brokers have changed, so that the next change builds on it."""
         try:
             if steps is not None:
                 await self._zookeeper.run(steps)

@@ -19,7 +19,6 @@ from ...zookeeper.operations import (
     SessionExpired,
     Steps,
     create,
-    read_all,
     write,
 )
 from ...zookeeper.session import Session
@@ -28,7 +27,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
 from .adoption import EVERY_BROKER
 from .security import ClusterSecurity
-from .security_steps import forget_old_notices, read_notices
+from .security_steps import forget_old_notices, read_entities, read_notices
 from .security_znodes import CLIENTS, IPS, USERS
 from .znodes import (
     CONFIG_CHANGE_PREFIX,
@@ -38,7 +37,6 @@ from .znodes import (
     decode_config_change,
     encode_config,
     encode_config_change,
-    sound,
 )
 
 _log = logging.getLogger(__name__)
@@ -149,14 +147,8 @@ TOPICS, BROKERS = "topics", "brokers"
 
 def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str]]]:
     """Return the configs of topics or brokers, {} for each without any. Those that make no sense are left out."""
-    paths = [config_path(entity, name) for name in names]
-    znodes = yield from read_all(paths)
-    found: dict[str, dict[str, str]] = {}
-    for name, path, znode in zip(names, paths, znodes, strict=True):
-        configs = sound(decode_config, path, znode.data) if znode is not None and znode.data else {}
-        if configs is not None:
-            found[name] = configs
-    return found
+    found = yield from read_entities((f"{entity}/{name}" for name in names), decode_config)
+    return {place.partition("/")[2]: configs for place, configs in found.items()}
 
 
 def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:

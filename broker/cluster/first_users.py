@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ...zookeeper.session import Session
 from ..configs.broker_config import BrokerConfig
 from ..quotas.entities import Entity
 from ..security.sasl.scram import Credential
 from .security_steps import CONFIGS, change_entity
 from .security_znodes import USERS, encode_credential, entity_path
 from .znodes import CONFIG_CHANGES
-from .zookeeper_login import zookeeper_security
+from .zookeeper_login import session_of
 
 
 async def set_password(config: BrokerConfig, user: str, mechanism: str, credential: Credential) -> None:
@@ -17,16 +16,7 @@ async def set_password(config: BrokerConfig, user: str, mechanism: str, credenti
 
     Raises ZooKeeperUnreachable, StoreError, and BadZnode where the user's znode cannot be read.
     """
-    assert config.zookeeper_connect is not None
-    session_ms = config.zookeeper_session_timeout_ms
-    session = Session(
-        config.zookeeper_connect,
-        session_ms,
-        session_ms if config.zookeeper_connection_timeout_ms is None else config.zookeeper_connection_timeout_ms,
-        lambda path: None,
-        lambda contact: None,
-        zookeeper_security(config),
-    )
+    session = session_of(config)
     await session.start((CONFIG_CHANGES, f"{CONFIGS}/{USERS}"))
     try:
         kept = {mechanism: encode_credential(credential)}

@@ -26,7 +26,7 @@ from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...zookeeper.operations import Create, SessionExpired, create, read, write
-from ...zookeeper.session import Contact, OpenSession, Session, ZooKeeperUnreachable
+from ...zookeeper.session import Contact, OpenSession, ZooKeeperUnreachable
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
@@ -41,8 +41,8 @@ from .admin import ClusterAdmin
 from .adoption import adopt_broker_configs, adopt_topic
 from .auto_creation import AutoCreation
 from .config_watch import ConfigWatch
-from .controller.controller import Controller, ControllerConfig
-from .leaving import Leaving
+from .controller.controller import Controller
+from .leaving import move_leaders_away
 from .lost_records import lacking, leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
@@ -62,7 +62,7 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
-from .zookeeper_login import zookeeper_security
+from .zookeeper_login import session_of
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -91,22 +91,12 @@ class Member:
     """The membership of one broker. `join`, `register`, and at the end `leave` and `stop`."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, open_session: OpenSession | None = None) -> None:
-        assert config.zookeeper_connect is not None
         self.broker_id = config.node_id
         self.cluster_id = ""
         self.stranger_secret = b""
         self._config = config
         self._clock = clock
-        session_ms = config.zookeeper_session_timeout_ms
-        connection_ms = config.zookeeper_connection_timeout_ms
-        self.zookeeper = (open_session or Session)(
-            config.zookeeper_connect,
-            session_ms,
-            session_ms if connection_ms is None else connection_ms,
-            self._note_change,
-            self._note_contact,
-            zookeeper_security(config),
-        )
+        self.zookeeper = session_of(config, self._note_change, self._note_contact, open_session)
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
         self.controller: Controller
@@ -218,20 +208,7 @@ class Member:
         self._door = ControllerDoor(config, view, parts.replicas.inter_broker, own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
-        interval_s = config.leader_imbalance_check_interval_seconds
-        self.controller = Controller(
-            ControllerConfig(
-                self.broker_id,
-                config.controller_socket_timeout_ms,
-                lambda: config.unclean_leader_election_enable,
-                config.leader_imbalance_per_broker_percentage,
-                interval_s if config.auto_leader_rebalance_enable else None,
-            ),
-            self.zookeeper,
-            self._clock,
-            own,
-            parts.replicas.inter_broker,
-        )
+        self.controller = Controller(config, self.zookeeper, self._clock, own, parts.replicas.inter_broker)
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs
         parts.replicas.full_disks.tell = self.note_offline
@@ -419,7 +396,7 @@ class Member:
         if self.expelled.done():
             return
         if self._registration is not None and self._config.controlled_shutdown_enable:
-            await Leaving(self._config, self._door, self._parts.replicas).run()
+            await move_leaders_away(self._config, self._door, self._parts.replicas)
 
     async def stop(self) -> None:
         """End the session, and with it the registration. Idempotent."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_commit import (
@@ -27,6 +27,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from ...zookeeper.operations import Create, Failure, Put, SessionExpired, Steps, read_all, write_all
+from ...zookeeper.session import Session
 from ..configs.broker_config import BrokerConfig
 from ..coordination.groups.offset_commit import metadata_length
 from ..coordination.interfaces import Topics
@@ -77,18 +78,10 @@ def _make_parents(paths: Iterable[str]) -> Steps[None]:
         yield from write_all((Create(path),) for path in sorted(above))
 
 
-class ZooKeeperDoor(Protocol):
-    """What is needed of the session with ZooKeeper."""
-
-    async def run(self, steps: Steps[T]) -> T:
-        """Drive steps to their end. Raises SessionExpired."""
-        ...
-
-
 class OldOffsets:
     """Answers version 0 of both requests. ZooKeeper has `zookeeper.session.timeout.ms` to answer."""
 
-    def __init__(self, zookeeper: ZooKeeperDoor, topics: Topics, config: BrokerConfig) -> None:
+    def __init__(self, zookeeper: Session, topics: Topics, config: BrokerConfig) -> None:
         self._zookeeper = zookeeper
         self._topics = topics
         self._config = config

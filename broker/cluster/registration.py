@@ -33,21 +33,21 @@ class Taken(NamedTuple):
 
 def join_cluster(own_id: str) -> Steps[str]:
     """Return the cluster's id; a cluster that has none yet gets `own_id`."""
-    found = yield from read(CLUSTER_ID)
-    if found is None:
-        yield from write(Create(CLUSTER_ID.rpartition("/")[0]))
-        yield from write(Create(CLUSTER_ID, encode_cluster_id(own_id)))
-        found = yield from read(CLUSTER_ID)
-    return decode_cluster_id(None if found is None else found.data)
+    return decode_cluster_id((yield from _shared(CLUSTER_ID, encode_cluster_id(own_id))))
 
 
 def share_secret(own: bytes) -> Steps[bytes]:
     """Return the secret by which the brokers of a cluster give salts to users that there are not; at first `own`."""
-    found = yield from read(STRANGER_SECRET)
+    return (yield from _shared(STRANGER_SECRET, own)) or own
+
+
+def _shared(path: str, own: bytes) -> Steps[bytes | None]:
+    """Return what a znode holds for all brokers: `own` if this is the first."""
+    found = yield from read(path)
     if found is None:
-        yield from write(Create(STRANGER_SECRET, own))
-        found = yield from read(STRANGER_SECRET)
-    return own if found is None or not found.data else found.data
+        yield from create(Create(path, own))
+        found = yield from read(path)
+    return None if found is None else found.data
 
 
 def take_broker_id(reserved_max_id: int) -> Steps[int]:

@@ -119,8 +119,10 @@ def change_acls(pattern: Pattern, added: set[Acl], removed: set[Acl]) -> Steps[l
     raise _too_busy(path)
 
 
-def read_entities(places: Iterable[str]) -> Steps[dict[str, Configs]]:
-    """Return the configs of users, client ids and addresses by their places under `/config`, {} for each without any.
+def read_entities(
+    places: Iterable[str], decode: Callable[[str, bytes | None], Configs] = decode_entity
+) -> Steps[dict[str, Configs]]:
+    """Return the configs of topics, brokers, users and so on by their places under `/config`, {} for each without any.
 
     One that cannot be read is named in the log, and left out.
     """
@@ -129,7 +131,7 @@ def read_entities(places: Iterable[str]) -> Steps[dict[str, Configs]]:
         paths = [f"{CONFIGS}/{place}" for place in some]
         znodes = yield from read_all(paths)
         for place, path, znode in zip(some, paths, znodes, strict=True):
-            configs = sound(decode_entity, path, znode.data) if znode is not None and znode.data else {}
+            configs = sound(decode, path, znode.data) if znode is not None and znode.data else {}
             if configs is not None:
                 found[place] = configs
     return found

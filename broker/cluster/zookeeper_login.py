@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from ...zookeeper.security import ZooKeeperSecurity
+from ...zookeeper.session import Contact, OpenSession, Session
 from ..configs.broker_config import BrokerConfig
 from ..security import tls
 from ..security.pem import StoreError
@@ -16,6 +18,20 @@ from ..security.sasl.jaas import BadLine, parse_file
 SECTION = "Client"
 # A file of logins is small.
 _MAX_FILE_BYTES = 64 * 1024
+
+
+def session_of(
+    config: BrokerConfig,
+    on_change: Callable[[str], None] = lambda path: None,
+    on_contact: Callable[[Contact], None] = lambda contact: None,
+    open_session: OpenSession | None = None,
+) -> Session:
+    """Return a session with the ZooKeeper of a broker. Raises ZooKeeperUnreachable, and as `zookeeper_security`."""
+    assert config.zookeeper_connect is not None
+    session_ms, connection_ms = config.zookeeper_session_timeout_ms, config.zookeeper_connection_timeout_ms
+    times_ms = session_ms, session_ms if connection_ms is None else connection_ms
+    security = zookeeper_security(config)
+    return (open_session or Session)(config.zookeeper_connect, *times_ms, on_change, on_contact, security)
 
 
 def zookeeper_security(config: BrokerConfig) -> ZooKeeperSecurity:

@@ -24,7 +24,7 @@ from ...protocol.messages.controlled_shutdown import (
 from ...protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ...protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from ..cluster.isr_changes import AlteredState, WantedState
+from ..cluster.isr_changes import AlteredState, WantedState, alter_isrs
 from ..cluster.member import Member
 from ..network.request import RequestContext
 from ..replication.replicas import Replicas
@@ -101,9 +101,9 @@ async def alter_partition(
     services: Services, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """AlterPartition, API key 56: the controller writes ISRs, each guarded by its epochs (KIP-497)."""
-    version = context.api_version
+    version, sender = context.api_version, (request.broker_id, request.broker_epoch)
     wanted = [_wanted(topic, each, version) for topic in request.topics for each in topic.partitions]
-    states = iter(await _member(services).admin.alter_isrs(request.broker_id, request.broker_epoch, wanted))
+    states = iter(await _member(services).controller.ask(lambda machine: alter_isrs(machine, *sender, wanted)))
     return AlterPartitionResponse(
         topics=[
             AlteredTopic(

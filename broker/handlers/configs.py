@@ -147,10 +147,8 @@ async def _alter_in_cluster(
 
 async def _write(member: Member, asked: RequestedResource, configs: dict[str, str]) -> tuple[int, str | None]:
     try:
-        if asked.resource_type == ResourceType.TOPIC:
-            await member.admin.write_topic_configs(asked.resource_name, configs)
-        else:
-            await member.admin.write_broker_configs(asked.resource_name, configs)
+        entity = "topics" if asked.resource_type == ResourceType.TOPIC else "brokers"
+        await member.admin.write_configs(entity, asked.resource_name, configs)
     except KafkaError as error:
         return int(error.code), error.message
     return 0, None

@@ -18,6 +18,7 @@ from ....protocol.schema import Message as ProtocolMessage
 from ....zookeeper.operations import Check, Fenced, Refused, SessionExpired, Steps
 from ....zookeeper.session import Session
 from ...clock import Clock
+from ...configs.broker_config import BrokerConfig
 from ...replication.controller_door import OwnBroker
 from ...replication.inter_broker import InterBroker
 from ...turns import keeper
@@ -55,19 +56,6 @@ Event = Callable[[ControllerMachine], Steps[Any]]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerConfig:
-    """What the controller needs of the broker's configs."""
-
-    broker_id: int
-    socket_timeout_ms: int
-    unclean_elections: Callable[[], bool]
-    # leader.imbalance.per.broker.percentage
-    imbalance_percent: int
-    # None: leaders stay where they are.
-    balance_interval_s: float | None
-
-
 @dataclass(slots=True)
 class _Term:
     """What there is while this broker is the controller."""
@@ -90,9 +78,9 @@ class Controller:
     """This broker as the controller, or as one that would be. `start` once the broker is registered."""
 
     def __init__(
-        self, config: ControllerConfig, zookeeper: Session, clock: Clock, own: OwnBroker, inter_broker: InterBroker
+        self, config: BrokerConfig, zookeeper: Session, clock: Clock, own: OwnBroker, inter_broker: InterBroker
     ) -> None:
-        """`own` is this broker, which is told without the network."""
+        """`config` is the broker's own, which dynamic configs change; `own` is told without the network."""
         self._config = config
         self._own = own
         self._inter_broker = inter_broker
@@ -119,8 +107,8 @@ class Controller:
     def start(self) -> None:
         """Stand for election, and take up events from now on."""
         self._tasks = [asyncio.ensure_future(self._work())]
-        if self._config.balance_interval_s is not None:
-            self._tasks.append(asyncio.ensure_future(self._balance(self._config.balance_interval_s)))
+        if self._config.auto_leader_rebalance_enable:
+            self._tasks.append(asyncio.ensure_future(self._balance()))
         self.stand()
 
     def stop(self) -> None:
@@ -163,7 +151,7 @@ class Controller:
         if term is not None:
             term.channels.close()
             term.repetition.close()
-            _log.info("broker %d is no longer the controller", self._config.broker_id)
+            _log.info("broker %d is no longer the controller", self._config.node_id)
         self._changed.clear()
         while not self._events.empty():
             waiting = self._events.get_nowait()
@@ -196,7 +184,7 @@ class Controller:
     async def _give_up(self) -> None:
         self.resign()
         try:
-            await self._zookeeper.run(step_down(self._config.broker_id))
+            await self._zookeeper.run(step_down(self._config.node_id))
         except (SessionExpired, BadZnode):
             # The session has taken /controller with it, or another broker's is there.
             return
@@ -217,7 +205,7 @@ class Controller:
 
     async def _look_at_controller(self) -> None:
         """Somebody has made or removed `/controller`, or it is the first look."""
-        term, broker_id = self._term, self._config.broker_id
+        term, broker_id = self._term, self._config.node_id
         if term is not None:
             if await self._zookeeper.run(is_elected(broker_id, term.machine.cluster.epoch)):
                 return
@@ -233,12 +221,12 @@ class Controller:
             self._is_standing = False
 
     async def _take_over(self, won: Won) -> None:
-        config = self._config
-        _log.info("broker %d is the controller of epoch %d", config.broker_id, won.epoch)
-        machine = ControllerMachine(config.broker_id, won.epoch, config.unclean_elections)
-        timeout_s = config.socket_timeout_ms / 1000
+        config, number = self._config, self._config.node_id
+        _log.info("broker %d is the controller of epoch %d", number, won.epoch)
+        machine = ControllerMachine(number, won.epoch, lambda: config.unclean_leader_election_enable)
+        timeout_s = config.controller_socket_timeout_ms / 1000
         channels = Channels(
-            config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own, self._inter_broker
+            number, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own, self._inter_broker
         )
         self._term = _Term(machine, won.fence, channels, Repetition(self._put))
         await self._run(self._term, machine.take_over())
@@ -249,13 +237,11 @@ class Controller:
             if term is None:
                 raise _not_controller()
             outcome = await self._run(term, asked.event(term.machine))
-        except KafkaError as error:
-            if not asked.outcome.done():
-                asked.outcome.set_exception(error)
         except Exception as error:
             if not asked.outcome.done():
                 asked.outcome.set_exception(_told(error))
-            raise
+            if not isinstance(error, KafkaError):
+                raise
         else:
             if not asked.outcome.done():
                 asked.outcome.set_result(outcome)
@@ -284,7 +270,7 @@ class Controller:
     def elect_again(self) -> None:
         """Elect leaders that a changed config allows. Nothing happens where another broker is the controller."""
         if self._term is not None:
-            self._put(lambda machine: machine.elect_again())
+            self._put(lambda machine: machine.lead_everything())
 
     def _put(self, event: Event) -> None:
         """Take up an event of this broker's own, whose outcome nobody waits for."""
@@ -342,11 +328,11 @@ class Controller:
     def _tell_anew(self, broker: int) -> None:
         self._put(lambda machine: machine.welcome(broker))
 
-    async def _balance(self, interval_s: float) -> None:
+    async def _balance(self) -> None:
         while True:
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(self._config.leader_imbalance_check_interval_seconds)
             if self._term is not None:
-                self._put(lambda machine: machine.balance(self._config.imbalance_percent))
+                self._put(lambda machine: machine.balance(self._config.leader_imbalance_per_broker_percentage))
 
 
 def _not_controller() -> KafkaError:
@@ -355,6 +341,8 @@ def _not_controller() -> KafkaError:
 
 def _told(error: Exception) -> KafkaError:
     """Return what is told to those who wait for an event that this error has ended."""
+    if isinstance(error, KafkaError):
+        return error
     if isinstance(error, (SessionExpired, Fenced)):
         return _not_controller()
     return KafkaError(_FAILED, str(error) if isinstance(error, Refused) else _FAILED.text)

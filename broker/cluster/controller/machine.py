@@ -181,7 +181,7 @@ class ControllerMachine:
                 found.setdefault(broker, []).append(place)
         return found
 
-    def _lead_everything(self) -> Steps[None]:
+    def lead_everything(self) -> Steps[None]:
         """Give a leader to every partition that has none and can have one."""
         yield from self._states.begin((yield from self.cluster.never_led()))
         dead = yield from self.cluster.without_leader()
@@ -237,7 +237,7 @@ class ControllerMachine:
 
     def _replicas_died(self, dead: Mapping[int, list[TopicPartition]]) -> Steps[None]:
         """Elect leaders where the dead led, and take the dead out of ISRs."""
-        yield from self._lead_everything()
+        yield from self.lead_everything()
         for broker, places in dead.items():
             in_isr = [each for each in places if broker in self.cluster.states.get(each, _NOBODY).isr]
             yield from self._states.remove_from_isr(broker, in_isr)
@@ -277,12 +277,8 @@ class ControllerMachine:
         for broker in came:
             self._outbox.welcome(broker)
         self._outbox.tell_everybody()
-        yield from self._lead_everything()
+        yield from self.lead_everything()
         yield from self._complete((yield from self.reassignment.moving()))
-
-    def elect_again(self) -> Steps[None]:
-        """Elect leaders that may be elected since a config has changed (unclean.leader.election.enable)."""
-        yield from self._lead_everything()
 
     def welcome(self, broker: int) -> Steps[None]:
         """Tell a broker everything, also what it was told before."""
@@ -354,7 +350,7 @@ class ControllerMachine:
         if new:
             yield from self._replicas_died({broker: new})
         elif is_back:
-            yield from self._lead_everything()
+            yield from self.lead_everything()
         yield from self._lead_with_room(sorted(each for _, each in working | without_room))
 
     def _lead_with_room(self, places: Iterable[TopicPartition]) -> Steps[None]:
@@ -492,7 +488,7 @@ class ControllerMachine:
         yield from self._states.refresh(known)
         if not all(self.cluster.is_led(each) for each in known):
             # A leader that has lost records has left its ISR.
-            yield from self._lead_everything()
+            yield from self.lead_everything()
         yield from self._lead_with_room(known)
         yield from write_all((Delete(path),) for path in paths)
         yield from self._complete(known)

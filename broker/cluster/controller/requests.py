@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
+from typing import TypeVar
 
 from ....protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
@@ -38,6 +39,8 @@ UPDATE_METADATA_VERSION = 8
 # Types of LeaderAndIsr. Without a type UpdateMetadata is not full either.
 _INCREMENTAL, _FULL = 0, 1
 
+Topic = TypeVar("Topic")
+
 
 def request_of(
     message: Message, controller_id: int, controller_epoch: int, broker_epoch: int
@@ -49,11 +52,8 @@ def request_of(
         request, version, response = _update_metadata(message), UPDATE_METADATA_VERSION, UpdateMetadataResponse
     else:
         request, version, response = _stop_replica(message), STOP_REPLICA_VERSION, StopReplicaResponse
-    request.controller_id, request.controller_epoch, request.broker_epoch = (
-        controller_id,
-        controller_epoch,
-        broker_epoch,
-    )
+    request.controller_id, request.controller_epoch = controller_id, controller_epoch
+    request.broker_epoch = broker_epoch
     return request, version, response
 
 
@@ -63,20 +63,24 @@ def _type(message: BecomeLeaderOrFollower | TellMetadata, full: int) -> int:
     return full if message.piece is None else message.piece
 
 
-def _by_topic(updates: Iterable[PartitionUpdate]) -> Iterable[tuple[str, list[PartitionUpdate]]]:
-    for topic, found in groupby(sorted(updates, key=lambda each: each.place), key=lambda each: each.place.topic):
-        yield topic, list(found)
+def _by_topic(
+    updates: Iterable[PartitionUpdate],
+    topic_of: Callable[..., Topic],
+    partition_of: Callable[[PartitionUpdate], object],
+) -> list[Topic]:
+    """Return what is told of each topic, with its partitions in their order."""
+    topics: list[Topic] = []
+    for name, found in groupby(sorted(updates, key=lambda each: each.place), key=lambda each: each.place.topic):
+        some = list(found)
+        states = list(map(partition_of, some))
+        topics.append(topic_of(topic_name=name, topic_id=some[0].topic_id, partition_states=states))
+    return topics
 
 
 def _leader_and_isr(message: BecomeLeaderOrFollower) -> LeaderAndIsrRequest:
     return LeaderAndIsrRequest(
         type=_type(message, _FULL),
-        topic_states=[
-            LeaderAndIsrTopicState(
-                topic_name=topic, topic_id=updates[0].topic_id, partition_states=list(map(_role, updates))
-            )
-            for topic, updates in _by_topic(message.updates)
-        ],
+        topic_states=_by_topic(message.updates, LeaderAndIsrTopicState, _role),
         live_leaders=[LeaderAndIsrLiveLeader(each.broker_id, *each.address) for each in message.leaders],
     )
 
@@ -100,12 +104,7 @@ def _role(update: PartitionUpdate) -> LeaderAndIsrPartitionState:
 def _update_metadata(message: TellMetadata) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         type=_type(message, FULL_METADATA),
-        topic_states=[
-            UpdateMetadataTopicState(
-                topic_name=topic, topic_id=updates[0].topic_id, partition_states=list(map(_metadata, updates))
-            )
-            for topic, updates in _by_topic(message.updates)
-        ],
+        topic_states=_by_topic(message.updates, UpdateMetadataTopicState, _metadata),
         live_brokers=list(map(_broker, message.brokers)),
     )
 

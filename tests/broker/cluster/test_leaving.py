@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.cluster.leaving import Leaving
+from odradek.broker.cluster.leaving import move_leaders_away
 from odradek.broker.replication.controller_door import ControllerDoor
 from odradek.broker.replication.inter_broker import InterBroker
 from odradek.broker.replication.metadata_cache import BrokerView, MetadataCache
@@ -32,9 +32,9 @@ class Door:
         return answer
 
 
-def leaving(door: Any, *brokers: int, config: BrokerConfig = CONFIG) -> Leaving:
+async def leave(door: Any, *brokers: int, config: BrokerConfig = CONFIG) -> None:
     replicas: Any = SimpleNamespace(view=SimpleNamespace(brokers=dict.fromkeys(brokers)), broker_epoch=5)
-    return Leaving(config, door, replicas)
+    await move_leaders_away(config, door, replicas)
 
 
 DONE = ControlledShutdownResponse()
@@ -44,21 +44,21 @@ BUSY = ControlledShutdownResponse(remaining_partitions=[RemainingPartition("t", 
 async def test_it_asks_until_it_leads_nothing_or_often_enough() -> None:
     for answers, left in (((DONE, DONE), 1), ((BUSY, PeerLost("gone"), DONE), 0), ((BUSY, BUSY, BUSY, BUSY), 1)):
         door = Door(*answers)
-        await leaving(door, 1, 2).run()
+        await leave(door, 1, 2)
         assert len(door.left) == left
 
 
 async def test_it_waits_for_the_backoff_between_two_requests() -> None:
     door = Door(BUSY, DONE)
     config = replace(CONFIG, controlled_shutdown_retry_backoff_ms=3_600_000)
-    asking = asyncio.ensure_future(leaving(door, 1, 2, config=config).run())
+    asking = asyncio.ensure_future(leave(door, 1, 2, config=config))
     done, _ = await asyncio.wait([asking], timeout=0.05)
     assert not done and len(door.left) == 1
     asking.cancel()
 
 
 async def test_the_last_broker_of_a_cluster_stops_at_once() -> None:
-    await leaving(Door(), 1).run()
+    await leave(Door(), 1)
 
 
 async def test_a_controller_that_does_not_answer_is_given_up() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.cluster import first_users, member
+from odradek.broker.cluster import zookeeper_login
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.testing.zookeeper_session import Ensemble
 from odradek.zookeeper.session import Session
@@ -29,8 +29,7 @@ def modelled_zookeeper() -> Iterator[FakeZookeeper]:
         return ensemble.opener(next(numbers))(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        for each in (member, first_users):
-            patch.setattr(each, "Session", connect)
+        patch.setattr(zookeeper_login, "Session", connect)
         yield ensemble.model
 
 

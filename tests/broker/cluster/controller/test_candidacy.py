@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.cluster.controller import controller
-from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
+from odradek.broker.cluster.controller.controller import Controller
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.replication.controller_door import OwnBroker
@@ -32,9 +32,9 @@ class Candidate:
     def __init__(self, fake: FakeZookeeper) -> None:
         self._fake = fake
         self._session = fake.connect()
-        config = ControllerConfig(1, 30_000, lambda: False, 10, None)
+        config = BrokerConfig(auto_leader_rebalance_enable=False)
         own = OwnBroker(carry_out)
-        self.controller = Controller(config, cast("Session", self), FakeClock(), own, InterBroker(BrokerConfig()))
+        self.controller = Controller(config, cast("Session", self), FakeClock(), own, InterBroker(config))
         # Cleared while the answers of ZooKeeper are on their way.
         self.answers = asyncio.Event()
         self.answers.set()

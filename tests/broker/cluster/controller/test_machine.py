@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from odradek.broker.cluster.controller import machine, outbox, partition_states, repetition
 from odradek.broker.cluster.controller.channels import Channels
-from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
+from odradek.broker.cluster.controller.controller import Controller, _Asked, _Term
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, StopReplicas, TellMetadata
 from odradek.broker.cluster.controller.repetition import Repetition
@@ -31,6 +31,7 @@ from odradek.broker.cluster.znodes import (
     state_path,
     topic_path,
 )
+from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.replication.controller_door import OwnBroker
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leader_and_isr import (
@@ -253,9 +254,8 @@ class Shell:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        config = ControllerConfig(1, 30_000, lambda: False, 10, None)
         self.controller = Controller(
-            config, cast("Session", None), FakeClock(), cast("OwnBroker", None), cast("Any", None)
+            BrokerConfig(), cast("Session", None), FakeClock(), cast("OwnBroker", None), cast("Any", None)
         )
         again = Repetition(self.controller._put)
         self.controller._term = _Term(world.machine, 0, cast("Channels", None), again)
@@ -421,5 +421,5 @@ def test_no_unclean_leader_takes_the_place_of_a_full_one() -> None:
     world.zookeeper.put_by_hand(state_path(PLACE), encode_state(alone))
     world.run(world.machine.take_over())
     answer_full(world, 1, 0)
-    world.run(world.machine.elect_again())
+    world.run(world.machine.lead_everything())
     assert led(world) == (1, (1,))

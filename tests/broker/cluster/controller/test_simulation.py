@@ -89,7 +89,7 @@ class WelcomesNobody(ControllerMachine):
     """Does not tell a broker that comes what it has to do."""
 
     def _brokers_came(self, came: set[int]) -> Generator[Any, Any, None]:
-        yield from self._lead_everything()
+        yield from self.lead_everything()
 
 
 class LeavesLeadersWithoutRoom(ControllerMachine):
