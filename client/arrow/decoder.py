@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -53,26 +53,6 @@ TYPES: dict[str, Any] = {
 def schema_of(names: tuple[str, ...]) -> Any:
     """Return the Arrow schema of these columns."""
     return pa.schema([pa.field(name, TYPES[name]) for name in names])
-
-
-class OpenColumns(Protocol):
-    """The columns of the Arrow batch that is being filled."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        ...
-
-    def fill(self, source: Bytes, table: BatchTable, start: int, end: int) -> Iterator[None]:
-        """Append the records whose offsets are in [start, end), and yield each time that the columns are full.
-
-        The table has no compressed batch. Raises InvalidRecord.
-        """
-        ...
-
-    def take(self, names: Sequence[str]) -> list[Any]:
-        """Return the columns of these names as Arrow arrays. The next ones are open then."""
-        ...
 
 
 def decoded(sections: Generator[Section, None, None], decoder: ArrowDecoder) -> Iterator[ArrowBatch]:
@@ -123,7 +103,7 @@ class ArrowDecoder:
         self._constant: dict[str, Any] = {}
         self._names = [name for name in schema.names if name not in self._same]
         types = {name: schema.field(name).type for name in self._names}
-        self._open: OpenColumns = (
+        self._open: CompiledColumns | PythonColumns = (
             PythonColumns(types, max_rows, max_bytes)
             if door.compiled is None
             else CompiledColumns(door.compiled, types, max_rows, max_bytes, memory)

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -44,17 +43,6 @@ _WRITTEN = "partition int, path string, first long, last long, rows long, size_b
 _STARTS = {"earliest": EARLIEST, "latest": LATEST}
 # What each task opens costs seconds; a piece has so many offsets at least.
 _LEAST_OFFSETS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What tasks need. It is pickled."""
-
-    place: TablePlace
-    pieces: tuple[tuple[OffsetRange, int], ...]
-    reading: ReadOptions
-    target_bytes: int
-    typed: TypedValues | None
 
 
 def archive(
@@ -128,8 +116,8 @@ def _written(
     pieces = tuple((each, begins[each.partition]) for each in divide([each for each, _ in wanted], count))
     found: dict[int, list[NewFile]] = {partition: [] for partition in begins}
     if pieces:
-        job = _Job(place_of(table), pieces, reading, target_bytes, typed)
-        tasks = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(partial(_write, job), _WRITTEN)
+        write = partial(_write, place_of(table), pieces, reading, target_bytes, typed)  # it is pickled
+        tasks = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(write, _WRITTEN)
         try:
             rows = tasks.collect()
         except PySparkException as error:
@@ -146,17 +134,20 @@ def _cores(spark: SparkSession) -> int:
     return 4 if context is None else context.defaultParallelism
 
 
-def _write(job: _Job, batches: Iterator[Any]) -> Iterator[Any]:
+def _write(
+    place: TablePlace, pieces: Sequence[tuple[OffsetRange, int]], reading: ReadOptions, target_bytes: int,
+    typed: TypedValues | None, batches: Iterator[Any],
+) -> Iterator[Any]:  # fmt: skip
     """Write the pieces whose numbers come. It runs in tasks."""
     import pyarrow as pa
 
     from ..archive.parquet_files import PartitionFiles, write_range
 
     for number in (each for batch in batches for each in batch.column(0).to_pylist()):
-        wanted, begin = job.pieces[number]
-        files = PartitionFiles(job.place, wanted.partition, begin, job.target_bytes)
-        brokers = Brokers(job.reading.client, first=number, was_reached=True)
-        _, written = write_range(wanted, files, job.reading, brokers, lambda _at, _bytes: True, job.typed)
+        wanted, begin = pieces[number]
+        files = PartitionFiles(place, wanted.partition, begin, target_bytes)
+        brokers = Brokers(reading.client, first=number, was_reached=True)
+        _, written = write_range(wanted, files, reading, brokers, lambda _at, _bytes: True, typed)
         rows = [(each.partition, each.path, each.first, each.last, each.rows, each.size_bytes) for each in written]
         types = (pa.int32(), pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
         columns = zip(*rows, strict=True) if rows else [()] * len(types)

@@ -21,13 +21,13 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrow.fetch import DataLoss
 from ..errors import ClientError, ErrorCode, InvalidOption, SchemaRegistryRefused
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import ArrayType, StructField, StructType
+    from pyspark.sql.types import StructField, StructType
 
     from ..schemas.schema_registry import Registered, Schema, SchemaRegistry
 
@@ -52,24 +52,9 @@ SUPPORTED = {
 }
 # How the names of types begin that have no form outside of Spark: Arrow has a variant as bytes of Spark's own.
 _NEVER_WRITTEN = ("variant", "interval", "time(", "geometry", "geography")
-# The types that a format has as texts.
-_AS_TEXT = {
-    "json": ("date",),
-    "msgpack": ("date", "decimal"),
-    "avro": (),
-    "json-schema": ("date", "timestamp", "timestamp_ntz", "decimal"),
-}
 _OPTIONS = ("User", "Password", "Ca")
 # The formats that a registry has schemas of, with its own names.
 _TYPES = {"avro": "AVRO", "json-schema": "JSON"}
-
-
-class HeaderNulls(NamedTuple):
-    """Whether parts of the headers column may be null, as its schema says. Arrow's schema must say the same."""
-
-    element: bool = True
-    key: bool = True
-    value: bool = True
 
 
 # The field of a typed value that holds the text of a bad record, where the schema has it.
@@ -97,11 +82,11 @@ class Column(NamedTuple):
     """A column to fill. A null in a column that is not nullable fails the read."""
 
     name: str
+    # Of Spark.
+    kind: Any
     nullable: bool = True
-    headers: HeaderNulls = HeaderNulls()
-    # For a typed key or value: its format, and its Spark type.
+    # Of a typed key or value.
     format: Format | None = None
-    kind: Any = None
 
 
 def default_ddl(include_headers: bool, formats: Mapping[str, Format] | None = None) -> str:
@@ -124,23 +109,26 @@ def columns_of(schema: StructType, formats: Mapping[str, Format] | None = None) 
         if field.name in found:
             raise SchemaError(f"the schema names column '{field.name}' twice")
         wanted = (formats or {}).get(field.name)
-        found[field.name] = _column(field) if wanted is None else _typed(field, wanted)
+        if wanted is None:
+            _check_plain(field)
+        else:
+            _check_typed(field, wanted)
+        found[field.name] = Column(field.name, field.dataType, field.nullable, wanted)
     if not found:
         raise SchemaError("the schema has no columns")
     return tuple(found.values())
 
 
-def _column(field: StructField) -> Column:
+def _check_plain(field: StructField) -> None:
     expected = TYPES.get(field.name)
     if expected is None:
         raise SchemaError(f"rows of a topic have no column '{field.name}'; they have {default_ddl(True)}")
     given = field.dataType.simpleString()
     if given != expected:
         raise SchemaError(f"column '{field.name}' is {expected}, not {given}")
-    return Column(field.name, field.nullable, _header_nulls(field) if field.name == "headers" else HeaderNulls())
 
 
-def _typed(field: StructField, wanted: Format) -> Column:
+def _check_typed(field: StructField, wanted: Format) -> None:
     kind: Any = field.dataType
     expected = "string" if wanted.name == "string" else "struct"
     if wanted.registered is not None and kind.typeName() != "struct":
@@ -151,19 +139,12 @@ def _typed(field: StructField, wanted: Format) -> Column:
     elif expected == "struct":
         check_type(field.name, wanted.name, kind)
         _check_corrupt(field.name, kind)
-    return Column(field.name, field.nullable, format=wanted, kind=kind)
 
 
 def _check_corrupt(name: str, kind: StructType) -> None:
     fields: dict[str, Any] = {each.name: each.dataType for each in kind.fields}
     if CORRUPT in fields and (fields[CORRUPT].simpleString() != "string" or len(fields) == 1):
         raise SchemaError(f"{name}.{CORRUPT} must be a string beside other fields")
-
-
-def _header_nulls(field: StructField) -> HeaderNulls:
-    array = cast("ArrayType", field.dataType)
-    key, value = cast("StructType", array.elementType).fields
-    return HeaderNulls(array.containsNull, key.nullable, value.nullable)
 
 
 # -- Types of typed values
@@ -204,43 +185,7 @@ def check_written(place: str, format_name: str, kind: Any) -> None:
 
 def arrow_type(kind: Any) -> Any:
     """Return the Arrow type that Spark expects for one of its types."""
-    pa: Any = import_module("pyarrow")
-    name = kind.typeName()
-    if name == "array":
-        return pa.list_(pa.field("element", arrow_type(kind.elementType), nullable=kind.containsNull))
-    if name == "struct":
-        return pa.struct([pa.field(each.name, arrow_type(each.dataType), each.nullable) for each in kind.fields])
-    if name == "map":
-        return pa.map_(pa.string(), pa.field("value", arrow_type(kind.valueType), nullable=kind.valueContainsNull))
-    if name == "decimal":
-        return pa.decimal128(kind.precision, kind.scale)
-    return {
-        "boolean": pa.bool_(),
-        "byte": pa.int8(),
-        "short": pa.int16(),
-        "integer": pa.int32(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "string": pa.string(),
-        "binary": pa.binary(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "timestamp_ntz": pa.timestamp("us"),
-    }[name]
-
-
-def as_read(format_name: str, kind: Any) -> Any:
-    """Return the Arrow type in which a format is read; a cast makes `arrow_type` of it."""
-    pa: Any = import_module("pyarrow")
-    name = kind.typeName()
-    if name == "array":
-        return pa.list_(pa.field("element", as_read(format_name, kind.elementType), nullable=kind.containsNull))
-    if name == "struct":
-        return pa.struct([(each.name, as_read(format_name, each.dataType)) for each in kind.fields])
-    if name == "map":
-        return pa.map_(pa.string(), as_read(format_name, kind.valueType))
-    return pa.string() if name in _AS_TEXT[format_name] else arrow_type(kind)
+    return import_module("pyspark.sql.pandas.types").to_arrow_type(kind, timezone="UTC")
 
 
 # -- Types by a schema registry

@@ -35,7 +35,7 @@ def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
         return []
     earliest, latest = (log_ends(partitions, each, brokers, view) for each in (EARLIEST, LATEST))
     ranges = [
-        _range(options, view, each, (starts[each], ends[each]), (earliest[each], latest[each])) for each in partitions
+        range_of(options, view, each, (starts[each], ends[each]), (earliest[each], latest[each])) for each in partitions
     ]
     return divided(cut_to(options.slice, ranges, brokers), options, brokers, (earliest, latest))
 
@@ -165,7 +165,7 @@ def _listed(partitions: list[TopicPartition]) -> str:
     return ", ".join(map(str, partitions))
 
 
-def _range(
+def range_of(
     options: SourceOptions, view: ClusterView, of: TopicPartition, given: tuple[int, int], log_ends: tuple[int, int]
 ) -> OffsetRange:
     """Return the range of a partition: from the offsets or sentinels given, and its log's own ends."""

@@ -72,16 +72,4 @@ class RowDecoder(ArrowDecoder):
 
 def arrow_schema(columns: Sequence[Column]) -> Any:
     """Return the schema that Spark expects of the batches: its own translation, also of what may be null."""
-    return pa.schema([pa.field(column.name, _arrow_type(column), nullable=column.nullable) for column in columns])
-
-
-def _arrow_type(column: Column) -> Any:
-    if column.format is not None:
-        return arrow_type(column.kind)
-    if column.name != "headers":
-        return TYPES[column.name]
-    nulls = column.headers
-    entry = pa.struct(
-        [pa.field("key", pa.string(), nullable=nulls.key), pa.field("value", pa.binary(), nullable=nulls.value)]
-    )
-    return pa.list_(pa.field("element", entry, nullable=nulls.element))
+    return pa.schema([pa.field(column.name, arrow_type(column.kind), column.nullable) for column in columns])

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..arrow.decoder import ArrowBatch
     from .columns import Column, Format
     from .options import SourceOptions
+    from .writers import TopicWriter
 
 # The ranges that one task reads, one after the other.
 Ranges = tuple[OffsetRange, ...]
@@ -92,15 +93,17 @@ class OdradekSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
-        from .writers import BatchWriter, sink_of  # reads do without the producer
-
-        return BatchWriter(*sink_of(self.options, schema, overwrite=overwrite, is_stream=False))
+        return self._writer(schema, overwrite=overwrite, is_stream=False)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of one stream. Raises OptionError, SchemaError."""
-        from .writers import StreamWriter, sink_of
+        return self._writer(schema, overwrite=overwrite, is_stream=True)
 
-        return StreamWriter(*sink_of(self.options, schema, overwrite=overwrite, is_stream=True))
+    def _writer(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> TopicWriter:
+        from .writers import TopicWriter, sink_of  # reads do without the producer
+
+        sink = sink_of(self.options, schema, overwrite=overwrite, is_stream=is_stream)
+        return TopicWriter(*sink, is_stream=is_stream)
 
 
 def _formats(options: SourceOptions) -> dict[str, Format]:

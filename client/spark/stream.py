@@ -20,13 +20,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
-from ..arrow.brokers import Brokers, known_leader
+from ..arrow.brokers import Brokers
 from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import ForeignOffsets, TopicRecreated
 from .options import SourceOptions
-from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve, share, share_bytes
+from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, range_of, resolve, share, share_bytes
 
 # Before the name of a topic: where the first batch began.
 START = "start:"
@@ -225,7 +225,12 @@ class MicroBatches:
         if not wanted:
             return []
         earliest = self._offsets(wanted, EARLIEST)
-        found = [self._range(each, begun.get(each), ends[each], earliest[each]) for each in wanted]
+        found: list[OffsetRange] = []
+        for each in wanted:
+            # The ends are those that the batch was planned with, and retention may have come behind them since.
+            log_bounds = earliest[each], max(earliest[each], ends[each])
+            given = begun.get(each, EARLIEST), ends[each]
+            found.append(range_of(self._options, self._view, each, given, log_bounds))
         # After a restart the ends of the logs were not asked for yet: those of the batch lead to coarser means.
         return divided(found, self._options, self._brokers, (earliest, ends | (self._seen or {})))
 
@@ -235,14 +240,6 @@ class MicroBatches:
             why = "the first batch of this checkpoint does not say where it began"
             raise FirstBatchLost(f"{why}: start with the connector that began it, or with a new checkpoint")
         return self._first_begin(ends)
-
-    def _range(self, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
-        start = earliest if begun is None else begun
-        if begun is not None and begun < earliest:
-            note_loss(self._options, f"{of} was to be read from {begun}, but its log begins at {earliest}")
-            start = earliest
-        leader = known_leader(self._view, of)
-        return OffsetRange(of.topic, self._view.topic_id(of.topic), of.partition, start, max(start, end), leader)
 
 
 def to_json(offsets: Ends) -> Offsets:

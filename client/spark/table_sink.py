@@ -59,12 +59,12 @@ class TableSink(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, ArchiveError."""
         reject_mode(overwrite, is_stream=False)
-        return BatchWriter(parse_table_options(self.options), schema)
+        return TableWriter(parse_table_options(self.options), schema, is_stream=False)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of one stream. Raises OptionError, ArchiveError."""
         reject_mode(overwrite, is_stream=True)
-        return StreamWriter(parse_table_options(self.options), schema)
+        return TableWriter(parse_table_options(self.options), schema, is_stream=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,16 @@ class Written(WriterCommitMessage):
     batch: Batch | None
 
 
-class _Table:
-    """The table of a write: made on the driver, pickled to every task, which knows its place alone."""
+class TableWriter(DataSourceArrowWriter, DataSourceStreamArrowWriter):
+    """The writer of a batch or of a stream: made on the driver, pickled to every task, which uses the place alone.
 
-    def __init__(self, options: TableOptions, schema: StructType) -> None:
+    For a stream, Spark makes another one for each batch, and for each commit.
+    """
+
+    def __init__(self, options: TableOptions, schema: StructType, *, is_stream: bool) -> None:
         for each in options.warnings:
             log.warning("%s", each)
-        self._options = options
+        self._options, self._is_stream = options, is_stream
         from ..archive.layout import place_of
         from ..archive.row_tables import open_rows, rows_schema
 
@@ -140,20 +143,21 @@ class _Table:
         ):
             yield at
 
-    def write(self, rows: Iterator[ArrowBatch], batch: Batch | None) -> Written:
-        """Write the files of a task."""
+    def write(self, iterator: Iterator[ArrowBatch]) -> Written:
+        """Write the files of a task. Raises ArchiveError."""
         from ..archive.row_files import RowFiles
 
+        batch = _batch() if self._is_stream else None
         files = RowFiles(self._place, batch, self._day_column)
         try:
-            for each in rows:
+            for each in iterator:
                 files.add(each)
             return Written(files.finish(), files.rows, batch)
         except BaseException:
             files.abandon()
             raise
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
         """Commit the files of all tasks, unless their batch was committed before. Raises ArchiveError."""
         from ..archive.row_tables import commit_rows
         from ..archive.upkeep import expire, is_due
@@ -176,9 +180,24 @@ class _Table:
                 except ArchiveError as error:
                     log.warning("the rows are in %s, but its old snapshots stay: %s", name, error.message)
 
-    def abort(self, what: str) -> None:
-        """Leave the files: a commit that failed may have been applied."""
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
+        """Leave the files, which no commit names: one that failed may have been applied.
+
+        The next batch of a query has them removed once it is upkeep's turn.
+        """
+        what = "the write" if batchId is None else f"batch {batchId}"
         log.error("%s failed; files that no commit names stay below %s", what, self._place.location)
+
+
+def _batch() -> Batch:
+    """Return the batch of a stream that this task writes for. Raises ArchiveError."""
+    from ..archive.row_files import Batch
+
+    context = TaskContext.get()
+    query_id, number = (None, None) if context is None else map(context.getLocalProperty, (QUERY_ID, BATCH_ID))
+    if query_id is None or number is None:
+        raise ArchiveError("Spark does not say which query and batch this is, so it cannot be written once")
+    return Batch(query_id, int(number))
 
 
 def _arrow(schema: StructType) -> Any:
@@ -190,47 +209,3 @@ def _arrow(schema: StructType) -> Any:
         return types.to_arrow_schema(schema.toNullable(), timezone="UTC")
     except (PySparkException, ValueError) as error:
         raise ArchiveError(f"a column has a type that tables do not have: {error}") from error
-
-
-class BatchWriter(DataSourceArrowWriter):
-    """The writer of one batch: made on the driver, pickled to every task."""
-
-    def __init__(self, options: TableOptions, schema: StructType) -> None:
-        self._table = _Table(options, schema)
-
-    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
-        """Write the files of a task."""
-        return self._table.write(iterator, None)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks. Raises ArchiveError."""
-        self._table.commit(messages)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the files of all tasks, which no commit names."""
-        self._table.abort("the write")
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a stream. Spark makes another one for each batch, and for each commit."""
-
-    def __init__(self, options: TableOptions, schema: StructType) -> None:
-        self._table = _Table(options, schema)
-
-    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
-        """Write the files of a task. Raises ArchiveError."""
-        from ..archive.row_files import Batch
-
-        context = TaskContext.get()
-        query_id, number = (None, None) if context is None else map(context.getLocalProperty, (QUERY_ID, BATCH_ID))
-        if query_id is None or number is None:
-            raise ArchiveError("Spark does not say which query and batch this is, so it cannot be written once")
-        return self._table.write(iterator, Batch(query_id, int(number)))
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit the files of all tasks, unless the batch was committed before. Raises ArchiveError."""
-        self._table.commit(messages)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Leave the files of all tasks: the next batch of the query has them removed once it is upkeep's turn."""
-        self._table.abort(f"batch {batchId}")

@@ -38,13 +38,21 @@ from numpy.typing import NDArray
 from ..errors import InvalidOption, SerializationFailed
 from ..schemas.avro import reader_of
 from ..schemas.avro_columns import avro_rows, of_registry, of_schema
+from ..schemas.casts import with_leaves
 from ..schemas.tables import fitted
 from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
-from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
+from .columns import CORRUPT, BadRecord, Format, arrow_type
 
 # pyarrow has no types that a checker could read.
 Array = Any
 Marks = NDArray[np.bool_]
+# The types that a format has as texts.
+_AS_TEXT: dict[str, tuple[Callable[[Any], bool], ...]] = {
+    "json": (pa.types.is_date,),
+    "msgpack": (pa.types.is_date, pa.types.is_decimal),
+    "avro": (),
+    "json-schema": (pa.types.is_date, pa.types.is_timestamp, pa.types.is_decimal),
+}
 
 
 class Decoded(NamedTuple):
@@ -61,9 +69,8 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
         return Decoded(_texts(column, bad), bad)
     if kind.typeName() != "struct":
         return _of_any_type(column, wanted, kind, bad)
-    fields = [each for each in kind.fields if each.name != CORRUPT]
-    raw = pa.struct([(each.name, as_read(wanted.name, each.dataType)) for each in fields])
-    final = pa.struct([(each.name, arrow_type(each.dataType)) for each in fields])
+    final = pa.struct([each for each in arrow_type(kind) if each.name != CORRUPT])
+    raw = _as_read(wanted.name, final)
     pieces = _READERS[wanted.name](column, raw, final, bad, wanted)
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
     text = _base64 if wanted.registered is not None else _text
@@ -72,10 +79,20 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
 
 def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decoded:
     """Return a column of a type that is no struct, as a registry has them for keys."""
-    raw, final = (pa.struct([("", each)]) for each in (as_read(wanted.name, kind), arrow_type(kind)))
+    final = pa.struct([("", arrow_type(kind))])
+    raw = _as_read(wanted.name, final)
     pieces = _of_registry(column, raw, final, bad, wanted, is_field=True)
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
     return Decoded(rows.flatten()[0], bad)
+
+
+def _as_read(format_name: str, kind: Any) -> Any:
+    """Return the Arrow type in which a format is read; a cast makes `kind` of it."""
+
+    def changed(leaf: Any) -> Any:
+        return pa.string() if any(is_such(leaf) for is_such in _AS_TEXT[format_name]) else leaf
+
+    return with_leaves(kind, changed)
 
 
 def fail_on(decoded: Decoded, name: str, partition: str, offsets: Array) -> None:

@@ -56,73 +56,49 @@ def sink_of(
     return options, columns_of_rows(schema, options)
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """The writer of one batch: made on the driver, pickled to every task. All of it is one transaction on Odradek."""
+class TopicWriter(DataSourceArrowWriter, DataSourceStreamArrowWriter):
+    """The writer of a batch or of a stream: made on the driver, pickled to every task.
 
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        self._options = options
-        self._columns = columns
-        self._write_id = f"write-{uuid4()}"
-
-    def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
-        """Send the rows of a task. Raises KafkaError."""
-        context = TaskContext.get()
-        place = None if context is None else TaskPlace(self._write_id, self._write_id, 0, _task(context))
-        return write_task(iterator, self._columns, self._options, place)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the transactions of all tasks. Raises KafkaError."""
-        results = _results(messages)
-        end(results, self._options, commit=True)
-        log.info("%d rows written", _count(results))
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort the transactions of all tasks. Without transactions nothing takes records out of a topic again."""
-        place = TaskPlace(self._write_id, self._write_id, 0)
-        _abort(self._options, _results(messages), "the write", place)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a stream. Spark makes another one for each batch, and for each commit.
-
-    On Odradek a batch is one transaction. Elsewhere a batch that is played again is written again.
+    For a stream, Spark makes another one for each batch, and for each commit. On Odradek a batch is one transaction;
+    elsewhere one that is played again is written again.
     """
 
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+    def __init__(self, options: SinkOptions, columns: SinkColumns, *, is_stream: bool) -> None:
         self._options = options
         self._columns = columns
+        # A write without a stream is a query of its own.
+        self._write_id = None if is_stream else f"write-{uuid4()}"
 
     def write(self, iterator: Iterator[ArrowBatch]) -> WriterCommitMessage:
         """Send the rows of a task. Raises KafkaError."""
-        return write_task(iterator, self._columns, self._options, _stream_place())
+        return write_task(iterator, self._columns, self._options, _place(self._write_id))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
         """Commit the transactions of all tasks, unless the batch was committed before. Raises KafkaError."""
         results = _results(messages)
         if end(results, self._options, commit=True):
-            log.info("batch %d was written before; nothing is written again", batchId)
+            log.info("batch %s was written before; nothing is written again", batchId)
         else:
-            log.info("batch %d: %d rows written", batchId, _count(results))
+            log.info("%s%d rows written", "" if batchId is None else f"batch {batchId}: ", _count(results))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
         """Abort the transactions of all tasks. Without transactions nothing takes records out of a topic again."""
-        _abort(self._options, _results(messages), f"batch {batchId}", None)
+        what = "the write" if batchId is None else f"batch {batchId}"
+        place = None if self._write_id is None else TaskPlace(self._write_id, self._write_id, 0)
+        _abort(self._options, _results(messages), what, place)
 
 
-def _task(context: TaskContext) -> str:
-    """Return a name for this attempt of a task. Names come again in the next batch, so that transactional ids do."""
-    return f"{context.partitionId()}.{context.attemptNumber()}"
-
-
-def _stream_place() -> TaskPlace | None:
-    """Return the place of this task in a stream, None if Spark does not say."""
+def _place(write_id: str | None) -> TaskPlace | None:
+    """Return the place of this task in a write, or in a stream; None if Spark does not say."""
     context = TaskContext.get()
     if context is None:
         return None
+    # Each attempt has a name, which comes again in the next batch, so that transactional ids do.
+    task = f"{context.partitionId()}.{context.attemptNumber()}"
+    if write_id is not None:
+        return TaskPlace(write_id, write_id, 0, task)
     query_id, batch_id, run_id = map(context.getLocalProperty, (QUERY_ID, BATCH_ID, RUN_ID))
-    if not (query_id and batch_id and run_id):
-        return None
-    return TaskPlace(query_id, run_id, int(batch_id), _task(context))
+    return TaskPlace(query_id, run_id, int(batch_id), task) if query_id and batch_id and run_id else None
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:

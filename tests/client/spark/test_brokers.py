@@ -128,6 +128,8 @@ async def test_a_task_has_its_rows_and_its_end_while_a_group_has_no_coordinator(
 
     monkeypatch.setattr(progress, "AT_END_MS", 0)
     monkeypatch.setattr(progress, "WITHIN_MS", 600_000)
+    from pyspark.sql.types import LongType
+
     has_ended = asyncio.Event()
 
     async def late(call: Call) -> object:
@@ -138,7 +140,7 @@ async def test_a_task_has_its_rows_and_its_end_while_a_group_has_no_coordinator(
         found, cluster.defaults[ApiKey.FIND_COORDINATOR] = cluster.defaults[ApiKey.FIND_COORDINATOR], late
         wanted = options(cluster, **{"kafka.group.id": "g"})
         place = OffsetRange("t", cluster.topic_id("t"), 0, 0, 3)
-        columns = [Column("offset")]
+        columns = [Column("offset", LongType())]
         read = read_range(place, wanted, columns, start_committed(place, wanted))
         batches = await asyncio.wait_for(asyncio.to_thread(list, read), WAIT_S / 2)
         assert sum(each.num_rows for each in batches) == 3

@@ -14,7 +14,6 @@ from odradek.client.arrow.fetch import OffsetRange  # noqa: E402
 from odradek.client.spark.columns import (  # noqa: E402
     TYPES,
     Column,
-    HeaderNulls,
     SchemaError,
     columns_of,
     default_ddl,
@@ -52,7 +51,7 @@ def schema(*names: str, nullable: bool = True) -> StructType:
 
 
 def test_any_columns_in_any_order() -> None:
-    assert columns_of(schema("offset", "value")) == (Column("offset"), Column("value"))
+    assert columns_of(schema("offset", "value")) == (Column("offset", LongType()), Column("value", BinaryType()))
     assert [column.name for column in columns_of(schema(*reversed(SPARK_TYPES)))] == list(reversed(TYPES))
 
 
@@ -100,8 +99,8 @@ def rows_of(*columns: Column) -> list[dict[str, Any]]:
 
 
 def test_a_column_that_may_not_be_null_must_not_be() -> None:
-    assert rows_of(Column("value", nullable=False)) == [{"value": b""}]
+    assert rows_of(Column("value", BinaryType(), nullable=False)) == [{"value": b""}]
     with pytest.raises(SchemaError, match="column 'key' is NOT NULL"):
-        rows_of(Column("key", nullable=False))
+        rows_of(Column("key", BinaryType(), nullable=False))
     with pytest.raises(SchemaError, match="column 'headers' is NOT NULL"):
-        rows_of(Column("headers", False, HeaderNulls()))
+        rows_of(Column("headers", HEADERS, nullable=False))

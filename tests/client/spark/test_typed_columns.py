@@ -210,7 +210,7 @@ def test_strings_must_be_utf8() -> None:
 
 def read(mode: str, *values: bytes | None, kind: spark.StructType = SIMPLE) -> Any:
     wanted = Format("json", mode, "given")
-    columns = (Column("value", format=wanted, kind=kind), Column("partition"))
+    columns = (Column("value", kind, format=wanted), Column("partition", spark.IntegerType()))
     data = encode_batch([Record(-1, 5, None, value) for value in values], base_offset=7)
     decoder = RowDecoder(columns, OffsetRange("t", bytes(16), 0, 0, 100), max_rows=2)
     return pa.Table.from_batches(

@@ -23,7 +23,7 @@ from odradek.client.spark import writers
 from odradek.client.spark.columns import OptionError, SchemaError
 from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.writers import BatchWriter, TaskPlace, TaskResult, sink_of, write_task
+from odradek.client.spark.writers import TaskPlace, TaskResult, TopicWriter, sink_of, write_task
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
@@ -115,7 +115,8 @@ async def test_a_write_whose_workers_were_killed_leaves_nothing_open(
     sink: SinkOptions, broker: Broker, raw: Raw
 ) -> None:
     texts = {"kafka.bootstrap.servers": broker.address, "topic": "t"}
-    writer = BatchWriter(*sink_of(texts, TEXT, overwrite=False, is_stream=False))
+    writer = TopicWriter(*sink_of(texts, TEXT, overwrite=False, is_stream=False), is_stream=False)
+    assert writer._write_id is not None
     place = TaskPlace(writer._write_id, writer._write_id, 0, "0.0")
     await task(sink, place, "of a task that told its driver nothing")
     assert [len(ids) for _, ids in await queries(raw)] == [1]

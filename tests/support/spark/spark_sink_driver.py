@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.spark.progress import BATCH_ID
 from odradek.client.spark.source import OdradekSource
-from odradek.client.spark.writers import StreamWriter
+from odradek.client.spark.writers import TopicWriter
 from odradek.tests.support.brokers.pause_points import reach
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
@@ -43,10 +43,10 @@ class PausingSource(OdradekSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         writer = super().streamWriter(schema, overwrite)
-        return PausingWriter(writer._options, writer._columns)  # type: ignore[attr-defined]
+        return PausingWriter(writer._options, writer._columns, is_stream=True)  # type: ignore[attr-defined]
 
 
-class PausingWriter(StreamWriter):
+class PausingWriter(TopicWriter):
     """The writer of a stream, with points."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -59,7 +59,8 @@ class PausingWriter(StreamWriter):
         reach("written", batch)
         return message
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
+        assert batchId is not None
         reach("to commit", batchId)
         super().commit(messages, batchId)
         reach("committed", batchId)
