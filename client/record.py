@@ -23,6 +23,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 T = TypeVar("T")
+E = TypeVar("E")
 
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
@@ -38,11 +39,11 @@ LATEST = -1
 EARLIEST = -2
 
 
-def by_topic(partitions: Iterable[tuple[T, int]]) -> dict[T, list[int]]:
-    """Return the numbers of partitions by topic, or by topic id, in order, as most of Kafka's requests have them."""
-    topics: dict[T, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
+def by_topic(partitions: Iterable[tuple[T, E]]) -> dict[T, list[E]]:
+    """Return partitions, by number or as a request names them, by topic or topic id, as most of Kafka's requests do."""
+    topics: dict[T, list[E]] = {}
+    for topic, each in partitions:
+        topics.setdefault(topic, []).append(each)
     return topics
 
 

@@ -23,7 +23,7 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from ..core.cluster import Cluster
-from ..core.leaders import for_items
+from ..core.leaders import for_items, retried
 from ..core.options import check_choice, items_of
 from ..errors import KafkaError, error_of, raise_error
 
@@ -113,16 +113,12 @@ def _word(words: dict[str, int], number: int) -> str:
     return next((word for word, each in words.items() if each == number), f"unknown_{number}")
 
 
+@retried
 async def describe_acls(cluster: Cluster, wanted: AclFilter | None = None) -> list[Acl]:
     """Return all ACLs, or those that a filter matches. Raises SECURITY_DISABLED without an authorizer."""
-    request = DescribeAclsRequest(*_fields(wanted or AclFilter()))
-
-    async def attempt() -> list[Acl]:
-        response = await cluster.request_any(request, DescribeAclsResponse)
-        raise_error(response.error_code, response.error_message, "the ACLs cannot be described")
-        return [_acl(resource, each) for resource in response.resources for each in resource.acls]
-
-    return await cluster.retry(attempt)
+    response = await cluster.request_any(DescribeAclsRequest(*_fields(wanted or AclFilter())), DescribeAclsResponse)
+    raise_error(response.error_code, response.error_message, "the ACLs cannot be described")
+    return [_acl(resource, each) for resource in response.resources for each in resource.acls]
 
 
 async def create_acls(cluster: Cluster, *wanted: Acl | Iterable[Acl]) -> None:

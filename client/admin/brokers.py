@@ -31,7 +31,7 @@ from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, O
 from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ..core.cluster import Cluster
 from ..core.descriptions import ClusterDescription
-from ..core.leaders import for_items, timeout_of
+from ..core.leaders import errors_in, for_items, retried, timeout_of
 from ..core.metadata import Node
 from ..core.options import check_choice, check_switches, items_of
 from ..errors import error_of, raise_error
@@ -41,16 +41,13 @@ _CHANGES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 _UNKNOWN_SIZE = -1
 
 
+@retried
 async def describe_cluster(cluster: Cluster) -> ClusterDescription:
     """Return the cluster's id, its controller and its brokers."""
-
-    async def attempt() -> ClusterDescription:
-        response = await cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
-        raise_error(response.error_code, response.error_message, "the cluster cannot be described")
-        nodes = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
-        return ClusterDescription(response.cluster_id, response.controller_id, nodes)
-
-    return await cluster.retry(attempt)
+    response = await cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
+    raise_error(response.error_code, response.error_message, "the cluster cannot be described")
+    nodes = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
+    return ClusterDescription(response.cluster_id, response.controller_id, nodes)
 
 
 # -- Features
@@ -65,20 +62,17 @@ class Feature:
     level: int
 
 
+@retried
 async def describe_features(cluster: Cluster) -> dict[str, Feature]:
     """Return the features of the cluster by name, with their levels (KIP-584)."""
     request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-
-    async def attempt() -> dict[str, Feature]:
-        response = await cluster.request_any(request, ApiVersionsResponse)
-        raise_error(response.error_code, None, "the features cannot be described")
-        levels = {each.name: each.max_version_level for each in response.finalized_features}
-        return {
-            each.name: Feature(each.min_version, each.max_version, levels.get(each.name, 0))
-            for each in response.supported_features
-        }
-
-    return await cluster.retry(attempt)
+    response = await cluster.request_any(request, ApiVersionsResponse)
+    raise_error(response.error_code, None, "the features cannot be described")
+    levels = {each.name: each.max_version_level for each in response.finalized_features}
+    return {
+        each.name: Feature(each.min_version, each.max_version, levels.get(each.name, 0))
+        for each in response.supported_features
+    }
 
 
 async def update_features(
@@ -208,25 +202,17 @@ async def alter_replica_log_dirs(cluster: Cluster, moves: Mapping[tuple[int, Top
 async def _move_on(
     cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, str]
 ) -> dict[ReplicaKey, KafkaError | None]:
-    by_path: dict[str, list[TopicPartition]] = {}
-    for partition, path in wanted.items():
-        by_path.setdefault(path, []).append(partition)
     dirs = [
         AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(*each) for each in by_topic(some).items()])
-        for path, some in by_path.items()
+        for path, some in by_topic((path, partition) for partition, path in wanted.items()).items()
     ]
     request = AlterReplicaLogDirsRequest(dirs)
     try:
         response = await cluster.request(node_id, request, AlterReplicaLogDirsResponse)
     except KafkaError as error:
         return {(node_id, partition): error for partition in wanted}
-    return {
-        (node_id, TopicPartition(topic.topic_name, each.partition_index)): error_of(
-            each.error_code, None, f"{topic.topic_name}-{each.partition_index} of broker {node_id} was not moved"
-        )
-        for topic in response.results
-        for each in topic.partitions
-    }
+    errors = errors_in(response, lambda each: f"{each} of broker {node_id} was not moved")
+    return {(node_id, partition): error for partition, error in errors.items()}
 
 
 @dataclass(frozen=True, slots=True)

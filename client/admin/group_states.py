@@ -41,7 +41,7 @@ from ...protocol.messages.odradek_describe_broker import OdradekDescribeBrokerRe
 from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
 from ..core.descriptions import ConfigResource, GroupDescription, GroupMember, ShareOffset, ShareQueue
-from ..core.leaders import for_items
+from ..core.leaders import errors_in, for_items
 from ..core.metadata import Node
 from ..core.options import by_partition, items_of
 from ..errors import UnsupportedVersion, error_of, only, raise_error
@@ -211,24 +211,12 @@ async def alter_share_group_offsets(cluster: Cluster, group_id: str, offsets: Ma
     coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        topics = [
-            AlterShareGroupOffsetsRequestTopic(
-                name,
-                [AlterShareGroupOffsetsRequestPartition(each, offsets[TopicPartition(name, each)]) for each in numbers],
-            )
-            for name, numbers in by_topic(some).items()
-        ]
+        rows = [(each.topic, AlterShareGroupOffsetsRequestPartition(each.partition, offsets[each])) for each in some]
+        topics = [AlterShareGroupOffsetsRequestTopic(*each) for each in by_topic(rows).items()]
         request = AlterShareGroupOffsetsRequest(group_id, topics)
         response = await coordinator.request(request, AlterShareGroupOffsetsResponse)
         coordinator.raise_error(response.error_code, "setting start offsets", response.error_message)
-        what = f"the start offset of share group {group_id!r} was not set for"
-        return {
-            TopicPartition(topic.topic_name, each.partition_index): error_of(
-                each.error_code, each.error_message, f"{what} {topic.topic_name}-{each.partition_index}"
-            )
-            for topic in response.responses
-            for each in topic.partitions
-        }
+        return errors_in(response, lambda each: f"the start offset of share group {group_id!r} was not set for {each}")
 
     await for_items(cluster, offsets, attempt)
 

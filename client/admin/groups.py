@@ -29,7 +29,7 @@ from ..core.descriptions import (
     RebalanceCause,
     RebalanceWait,
 )
-from ..core.leaders import for_items, one_by_one
+from ..core.leaders import errors_in, for_items, one_by_one, retried
 from ..core.options import by_partition, checked_offset, items_of
 from ..errors import error_of, only, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
@@ -42,6 +42,7 @@ _FIRST_SEVERAL_MEMBERS = 3  # LeaveGroup 3 names members, also by instance id
 # -- List and describe
 
 
+@retried
 async def list_groups(
     cluster: Cluster, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[GroupListing]:
@@ -49,10 +50,6 @@ async def list_groups(
 
     Raises KafkaError, UNSUPPORTED_VERSION if a broker is too old to filter.
     """
-    return await cluster.retry(lambda: _list_once(cluster, states, types))
-
-
-async def _list_once(cluster: Cluster, states: Collection[str], types: Collection[str]) -> list[GroupListing]:
     await cluster.refresh()
     found: dict[str, GroupListing] = {}
     request = ListGroupsRequest(states_filter=sorted(states), types_filter=sorted(types))
@@ -190,14 +187,7 @@ async def delete_group_offsets(
         request = OffsetDeleteRequest(group_id, topics)
         response = await coordinator.request(request, OffsetDeleteResponse)
         coordinator.raise_error(response.error_code, "the deletion of offsets")
-        what = f"the offset of group {group_id!r} was not deleted for"
-        return {
-            TopicPartition(topic.name, each.partition_index): error_of(
-                each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        }
+        return errors_in(response, lambda each: f"the offset of group {group_id!r} was not deleted for {each}")
 
     await for_items(cluster, wanted, attempt)
 

@@ -48,7 +48,7 @@ from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.connection import Connection
 from ..core.descriptions import NewTopic, Reassignment
-from ..core.leaders import for_items, request_from_leaders, timeout_of
+from ..core.leaders import errors_in, for_items, request_from_leaders, retried, rows_in, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
 from ..core.options import (
     by_partition,
@@ -190,22 +190,13 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     before = by_partition("delete_records", before, "offset")
 
     async def request(leader: int, led: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        topics = [
-            DeleteRecordsTopic(
-                name, [DeleteRecordsPartition(each, led[TopicPartition(name, each)]) for each in numbers]
-            )
-            for name, numbers in by_topic(led).items()
-        ]
+        rows = [(each.topic, DeleteRecordsPartition(each.partition, offset)) for each, offset in led.items()]
+        topics = [DeleteRecordsTopic(*each) for each in by_topic(rows).items()]
         request = DeleteRecordsRequest(topics, timeout_of(cluster))
         response = await cluster.request(leader, request, DeleteRecordsResponse)
-        found = {
-            TopicPartition(topic.name, row.partition_index): row
-            for topic in response.topics
-            for row in topic.partitions
-        }
         return {
             each: error_of(row.error_code, None, f"no records of {each} were deleted") or row.low_watermark
-            for each, row in found.items()
+            for each, row in rows_in(response).items()
         }
 
     nobody = "nobody deletes records of {} now"
@@ -258,11 +249,7 @@ async def elect_leaders(
         request = ElectLeadersRequest(_UNCLEAN if unclean else _PREFERRED, topics, timeout_of(cluster))
         response = await cluster.request_controller(request, ElectLeadersResponse)
         raise_error(response.error_code, None, "no leader was elected")
-        return {
-            TopicPartition(topic.topic, each.partition_id): _elected(topic.topic, each)
-            for topic in response.replica_election_results
-            for each in topic.partition_result
-        }
+        return {partition: _elected(partition, row) for partition, row in rows_in(response).items()}
 
     if asked is not None:
         found = await for_items(cluster, asked, attempt)
@@ -271,11 +258,10 @@ async def elect_leaders(
     return [partition for partition, elected in found.items() if elected]
 
 
-def _elected(topic: str, result: PartitionResult) -> bool | KafkaError:
+def _elected(partition: TopicPartition, result: PartitionResult) -> bool | KafkaError:
     if ErrorCode.of(result.error_code) is ErrorCode.ELECTION_NOT_NEEDED:
         return False
-    what = f"no leader of {topic}-{result.partition_id} was elected"
-    return error_of(result.error_code, result.error_message, what) or True
+    return error_of(result.error_code, result.error_message, f"no leader of {partition} was elected") or True
 
 
 async def alter_partition_reassignments(
@@ -285,39 +271,26 @@ async def alter_partition_reassignments(
     replicas = by_partition("alter_partition_reassignments", replicas, "broker ids")
 
     async def attempt(partitions: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        topics: dict[str, ReassignableTopic] = {}
-        for partition in partitions:
-            brokers = replicas[partition]
-            topic = topics.setdefault(partition.topic, ReassignableTopic(partition.topic))
-            wanted = None if brokers is None else list(brokers)
-            topic.partitions.append(ReassignablePartition(partition.partition, wanted))
-        request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_of(cluster), topics=list(topics.values()))
+        rows: list[tuple[str, ReassignablePartition]] = []
+        for name, number in partitions:
+            brokers = replicas[TopicPartition(name, number)]
+            rows.append((name, ReassignablePartition(number, None if brokers is None else list(brokers))))
+        topics = [ReassignableTopic(*each) for each in by_topic(rows).items()]
+        request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_of(cluster), topics=topics)
         response = await cluster.request_controller(request, AlterPartitionReassignmentsResponse)
         raise_error(response.error_code, response.error_message, "no partition was reassigned")
-        return {
-            TopicPartition(topic.name, each.partition_index): error_of(
-                each.error_code, each.error_message, f"{topic.name}-{each.partition_index} was not reassigned"
-            )
-            for topic in response.responses
-            for each in topic.partitions
-        }
+        return errors_in(response, lambda each: f"{each} was not reassigned")
 
     await for_items(cluster, replicas, attempt)
 
 
+@retried
 async def list_partition_reassignments(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
     """Return the partitions that are moving to other replicas."""
     request = ListPartitionReassignmentsRequest(timeout_of(cluster))
-
-    async def attempt() -> dict[TopicPartition, Reassignment]:
-        response = await cluster.request_controller(request, ListPartitionReassignmentsResponse)
-        raise_error(response.error_code, response.error_message, "the reassignments are unknown")
-        return {
-            TopicPartition(topic.name, each.partition_index): Reassignment(
-                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        }
-
-    return await cluster.retry(attempt)
+    response = await cluster.request_controller(request, ListPartitionReassignmentsResponse)
+    raise_error(response.error_code, response.error_message, "the reassignments are unknown")
+    return {
+        partition: Reassignment(tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas))
+        for partition, row in rows_in(response).items()
+    }

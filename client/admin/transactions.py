@@ -26,7 +26,7 @@ from ...protocol.messages.write_txn_markers import (
 from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
-from ..core.leaders import group_by_leader, know_leaders, one_by_one, request_from_leaders, timeout_of
+from ..core.leaders import group_by_leader, know_leaders, one_by_one, request_from_leaders, retried, rows_in, timeout_of
 from ..core.options import items_of
 from ..errors import error_of, only, raise_error, results_of
 from ..record import TopicPartition, by_topic
@@ -37,6 +37,7 @@ _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 # -- Transactional ids
 
 
+@retried
 async def list_transactions(
     cluster: Cluster, *, states: Collection[str] = (), producer_ids: Collection[int] = (), longer_than_ms: int = -1
 ) -> list[TransactionListing]:
@@ -46,10 +47,6 @@ async def list_transactions(
     Raises UNSUPPORTED_VERSION if a broker is too old to filter by duration, INVALID_REQUEST for an unknown state.
     """
     request = ListTransactionsRequest(sorted(states), sorted(producer_ids), longer_than_ms)
-    return await cluster.retry(lambda: _list_once(cluster, request))
-
-
-async def _list_once(cluster: Cluster, request: ListTransactionsRequest) -> list[TransactionListing]:
     await cluster.refresh()
     found: dict[str, TransactionListing] = {}
     for node_id in cluster.view.nodes:
@@ -68,15 +65,12 @@ async def _list_once(cluster: Cluster, request: ListTransactionsRequest) -> list
     return [found[transactional_id] for transactional_id in sorted(found)]
 
 
+@retried
 async def list_queries(cluster: Cluster) -> list[QueryDescription]:
     """Return the queries whose tasks commit together, in order: those of Spark's sink.
 
     Raises UnsupportedVersion for brokers that are not Odradek.
     """
-    return await cluster.retry(lambda: _list_queries_once(cluster))
-
-
-async def _list_queries_once(cluster: Cluster) -> list[QueryDescription]:
     await cluster.refresh()
     found: dict[str, QueryDescription] = {}
     for node_id in cluster.view.nodes:
@@ -156,15 +150,10 @@ async def describe_producers(
     ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
         request = producers.DescribeProducersRequest([producers.TopicRequest(*each) for each in by_topic(led).items()])
         response = await cluster.request(leader, request, producers.DescribeProducersResponse)
-        found = {
-            TopicPartition(topic.name, row.partition_index): row
-            for topic in response.topics
-            for row in topic.partitions
-        }
         return {
             each: error_of(row.error_code, row.error_message, f"the producers of {each} cannot be described")
             or [_producer(state) for state in row.active_producers]
-            for each, row in found.items()
+            for each, row in rows_in(response).items()
         }
 
     text = "some of the partitions have no leader now"
@@ -182,20 +171,17 @@ def _producer(state: producers.ProducerState) -> ActiveProducer:
     )
 
 
+@retried
 async def abort_transaction(cluster: Cluster, partition: TopicPartition, producer: ActiveProducer) -> None:
     """Abort a transaction that hangs in a partition, without its coordinator: its leader writes the marker."""
     topic = WritableTxnMarkerTopic(partition.topic, [partition.partition])
     # A transaction that no coordinator has ended yet has coordinator epoch -1; epochs of markers count from 0.
     epoch = max(producer.coordinator_epoch, 0)
     marker = WritableTxnMarker(producer.producer_id, producer.producer_epoch, False, [topic], epoch)
-
-    async def attempt() -> None:
-        await know_leaders(cluster, [partition])
-        for leader in group_by_leader(cluster, [partition]):
-            response = await cluster.request(leader, WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse)
-            result = only(only(only(response.markers, producer).topics, partition).partitions, partition)
-            raise_error(result.error_code, None, f"the transaction in {partition} was not aborted")
-            return
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
-
-    await cluster.retry(attempt)
+    await know_leaders(cluster, [partition])
+    for leader in group_by_leader(cluster, [partition]):
+        response = await cluster.request(leader, WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse)
+        result = only(only(only(response.markers, producer).topics, partition).partitions, partition)
+        raise_error(result.error_code, None, f"the transaction in {partition} was not aborted")
+        return
+    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")

@@ -28,7 +28,7 @@ from ...protocol.messages.describe_user_scram_credentials import (
 )
 from ...protocol.sasl import SCRAM_HASHES, salted_password
 from ..core.cluster import Cluster
-from ..core.leaders import for_items
+from ..core.leaders import for_items, retried
 from ..core.options import check_choice, check_switches, items_of
 from ..errors import ErrorCode, InvalidOption, KafkaError, error_of, raise_error
 
@@ -148,6 +148,7 @@ class QuotaEntity:
         return {kind: name for field, kind in _KINDS.items() if (name := getattr(self, field)) is not None}
 
 
+@retried
 async def describe_client_quotas(
     cluster: Cluster,
     *,
@@ -163,13 +164,9 @@ async def describe_client_quotas(
     check_switches(strict=strict)
     wanted = QuotaEntity(user, client_id, ip)
     request = DescribeClientQuotasRequest([_component(*part) for part in wanted.parts.items()], strict)
-
-    async def attempt() -> dict[QuotaEntity, dict[str, float]]:
-        response = await cluster.request_any(request, DescribeClientQuotasResponse)
-        raise_error(response.error_code, response.error_message, "the quotas cannot be described")
-        return {_entity(each.entity): {one.key: one.value for one in each.values} for each in response.entries or ()}
-
-    return await cluster.retry(attempt)
+    response = await cluster.request_any(request, DescribeClientQuotasResponse)
+    raise_error(response.error_code, response.error_message, "the quotas cannot be described")
+    return {_entity(each.entity): {one.key: one.value for one in each.values} for each in response.entries or ()}
 
 
 def _component(kind: str, name: str) -> ComponentData:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from ..record import by_topic
 
 # Topic name, topic id, partition.
 Key = tuple[str, bytes, int]
@@ -68,14 +69,10 @@ class FetchSession:
 
 
 def _topics(partitions: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
-    topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for (name, topic_id, _), each in partitions:
-        topics.setdefault((name, topic_id), FetchTopic(topic=name, topic_id=topic_id)).partitions.append(each)
-    return list(topics.values())
+    rows = (((name, topic_id), each) for (name, topic_id, _), each in partitions)
+    return [FetchTopic(*topic, some) for topic, some in by_topic(rows).items()]
 
 
 def _forgotten(keys: Iterable[Key]) -> list[ForgottenTopic]:
-    topics: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for name, topic_id, number in sorted(keys):
-        topics.setdefault((name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id)).partitions.append(number)
-    return list(topics.values())
+    rows = (((name, topic_id), number) for name, topic_id, number in sorted(keys))
+    return [ForgottenTopic(*topic, numbers) for topic, numbers in by_topic(rows).items()]

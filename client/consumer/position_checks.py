@@ -27,6 +27,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..core.cluster import Cluster
+from ..core.leaders import rows_in
 from ..core.metadata import NO_LEADER
 from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion, answered
 from ..record import TopicPartition
@@ -113,7 +114,7 @@ class PositionChecks:
                 if state.version == version:
                     self._retries.failed(state, error)
         else:
-            for partition, found in answered(versions, _results(response)).items():
+            for partition, found in answered(versions, rows_in(response)).items():
                 state, version = versions[partition]
                 if state.version != version:
                     continue
@@ -160,7 +161,3 @@ def _request(states: Sequence[PartitionState], epochs: dict[TopicPartition, int]
             )
         )
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))
-
-
-def _results(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:
-    return {TopicPartition(topic.topic, each.partition): each for topic in response.topics for each in topic.partitions}

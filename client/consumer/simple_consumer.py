@@ -37,7 +37,7 @@ from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.coordinator import GROUP, coordinator_in, coordinator_request
 from ..core.handshakes import TlsContexts
-from ..core.leaders import ISOLATION_LEVELS
+from ..core.leaders import ISOLATION_LEVELS, rows_in
 from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
@@ -153,28 +153,22 @@ class SimpleConsumer(StartedClient):
 
         `max_bytes` is for each partition. Raises KafkaError if the whole request fails.
         """
-        topics: dict[str, FetchTopic] = {}
-        for (name, number), offset in offsets.items():
-            topics.setdefault(name, FetchTopic(topic=name)).partitions.append(
-                FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=max_bytes)
-            )
+        rows = [
+            (name, FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=max_bytes))
+            for (name, number), offset in offsets.items()
+        ]
+        topics = [FetchTopic(topic=name, partitions=some) for name, some in by_topic(rows).items()]
         request = FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            isolation_level=self._isolation_level,
-            topics=list(topics.values()),
+            max_wait_ms=max_wait_ms, min_bytes=min_bytes, isolation_level=self._isolation_level, topics=topics
         )
         connection = self._running()
         version = connection.version_for(FetchRequest, _LAST_NAMED_FETCH)
         response = await connection.request(request, FetchResponse, version=version)
         raise_error(response.error_code, None, "the fetch")
-        found: dict[TopicPartition, Fetched | KafkaError] = {}
-        for topic in response.responses:
-            for data in topic.partitions:
-                place = TopicPartition(topic.topic, data.partition_index)
-                if place in offsets:
-                    found[place] = self._fetched(place, offsets[place], data)
-        return answered(offsets, found)
+        said = rows_in(response).items()
+        return answered(
+            offsets, {place: self._fetched(place, offsets[place], data) for place, data in said if place in offsets}
+        )
 
     def _fetched(self, place: TopicPartition, offset: int, data: PartitionData) -> Fetched | KafkaError:
         if error := error_of(data.error_code, None, f"fetching {place} at offset {offset}"):
@@ -229,8 +223,7 @@ class SimpleConsumer(StartedClient):
             request.isolation_level = 0
         response = await connection.request(request, ListOffsetsResponse, version=version)
         place = TopicPartition(topic, partition)
-        said = {TopicPartition(each.name, it.partition_index): it for each in response.topics for it in each.partitions}
-        found = results_of(answered([place], said))[place]
+        found = results_of(answered([place], rows_in(response)))[place]
         raise_error(found.error_code, None, f"listing offsets of {place}")
         return found
 
@@ -276,20 +269,15 @@ class SimpleConsumer(StartedClient):
         UnsupportedVersion without that storage.
         """
         connection, version = self._offset_keeper(OffsetCommitRequest, storage)
-        topics: dict[str, OffsetCommitRequestTopic] = {}
+        rows: list[tuple[str, OffsetCommitRequestPartition]] = []
         for (name, number), given in offsets.items():
             offset = OffsetAndMetadata(given) if isinstance(given, int) else given
-            wanted = OffsetCommitRequestPartition(number, offset.offset, committed_metadata=offset.metadata)
-            topics.setdefault(name, OffsetCommitRequestTopic(name)).partitions.append(wanted)
-        request = OffsetCommitRequest(group_id, topics=list(topics.values()))
+            rows.append((name, OffsetCommitRequestPartition(number, offset.offset, committed_metadata=offset.metadata)))
+        topics = [OffsetCommitRequestTopic(name, partitions=some) for name, some in by_topic(rows).items()]
+        request = OffsetCommitRequest(group_id, topics=topics)
         response = await connection.request(request, OffsetCommitResponse, version=version)
-        said = {
-            TopicPartition(topic.name, each.partition_index): each.error_code
-            for topic in response.topics
-            for each in topic.partitions
-        }
-        for place, code in results_of(answered(offsets, said)).items():
-            raise_error(code, None, f"committing the offset of group {group_id!r} in {place}")
+        for place, row in results_of(answered(offsets, rows_in(response))).items():
+            raise_error(row.error_code, None, f"committing the offset of group {group_id!r} in {place}")
 
     @_in_time
     async def fetch_offsets(
@@ -310,15 +298,13 @@ class SimpleConsumer(StartedClient):
         response = await connection.request(request, OffsetFetchResponse, version=version)
         raise_error(response.error_code, None, f"reading the offsets of group {group_id!r}")
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        for topic in response.topics:
-            for each in topic.partitions:
-                place = TopicPartition(topic.name, each.partition_index)
-                # In ZooKeeper an offset that is missing is an error.
-                is_missing = ErrorCode.of(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                code = ErrorCode.NONE if is_missing else each.error_code
-                raise_error(code, None, f"reading the offset of group {group_id!r} in {place}")
-                at = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
-                found[place] = None if is_missing or at.offset < 0 else at
+        for place, row in rows_in(response).items():
+            # In ZooKeeper an offset that is missing is an error.
+            is_missing = ErrorCode.of(row.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode.NONE if is_missing else row.error_code
+            raise_error(code, None, f"reading the offset of group {group_id!r} in {place}")
+            at = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+            found[place] = None if is_missing or at.offset < 0 else at
         return results_of(answered(wanted, found))
 
     def _offset_keeper(

@@ -28,6 +28,7 @@ from ...protocol.primitives import ZERO_UUID
 from ..errors import CommitFailed, UnknownTopic, answered, results_of
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .coordinator import Coordinator
+from .leaders import rows_in
 
 _LAST_NAMED_COMMIT = 9  # OffsetCommit 10 and OffsetFetch 10 go by topic id
 _LAST_NAMED_FETCH = 9
@@ -118,14 +119,8 @@ class CommittedOffsets:
             topics=topics,
         )
         response = await self._coordinator.request_over(connection, request, OffsetCommitResponse, version=version)
-        names = {topic.topic_id: topic.name for topic in topics}
-        return {
-            TopicPartition(topic.name or names.get(topic.topic_id, ""), each.partition_index): ErrorCode.of(
-                each.error_code
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        }
+        said = rows_in(response, {topic.topic_id: topic.name for topic in topics})
+        return {partition: ErrorCode.of(row.error_code) for partition, row in said.items()}
 
     def _check_topics(self, ids: Mapping[str, bytes]) -> None:
         """Raise UnknownTopic if a topic was deleted and made again: the offsets are not of its records."""
@@ -142,19 +137,14 @@ class CommittedOffsets:
     def _commit_topics(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, bytes]
     ) -> list[OffsetCommitRequestTopic]:
-        topics: dict[str, OffsetCommitRequestTopic] = {}
-        for (name, number), offset in offsets.items():
-            topic_id = ids.get(name, self._cluster.view.topic_id(name))
-            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=topic_id))
-            topic.partitions.append(
-                OffsetCommitRequestPartition(
-                    partition_index=number,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
-        return list(topics.values())
+        rows = [
+            (name, OffsetCommitRequestPartition(number, at.offset, at.leader_epoch, committed_metadata=at.metadata))
+            for (name, number), at in offsets.items()
+        ]
+        return [
+            OffsetCommitRequestTopic(name, ids.get(name, self._cluster.view.topic_id(name)), partitions)
+            for name, partitions in by_topic(rows).items()
+        ]
 
     def _check_committed(self, code: ErrorCode) -> None:
         if code in _FENCED:

@@ -1,15 +1,18 @@
 """Requests about many partitions or other items: what is retriable is asked again, and what failed is told for each.
 
 `for_items` sends one request about all of them. `request_from_leaders` asks the leaders of partitions, also where these
-have moved; among such requests is ListOffsets (key 2).
+have moved; among such requests is ListOffsets (key 2). `rows_in` and `errors_in` read what an answer says of each
+partition, by the shape of its API.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ...protocol.apis import key_of
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -17,13 +20,17 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ...protocol.schema import Message
+from ...protocol.shapes.shape import Items
+from ...protocol.shapes.table import SHAPES
 from ..errors import UnknownTopic, answered, error_of, results_of
-from ..record import OffsetAndTimestamp, TopicPartition
+from ..record import OffsetAndTimestamp, TopicPartition, by_topic
 from .cluster import Cluster
 from .metadata import NO_LEADER
 from .options import whole_number
 
 K = TypeVar("K")
+P = ParamSpec("P")
 R = TypeVar("R")
 W = TypeVar("W")
 F = TypeVar("F")
@@ -75,6 +82,43 @@ async def one_by_one(cluster: Cluster, items: Collection[K], request: Callable[[
 def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
     """Return how long a broker may take for a request."""
     return int(cluster.options.request_timeout_ms) if timeout_ms is None else timeout_ms
+
+
+def retried(
+    function: Callable[Concatenate[Cluster, P], Awaitable[R]],
+) -> Callable[Concatenate[Cluster, P], Coroutine[Any, Any, R]]:
+    """Have a function of a cluster tried again while its error is retriable, as `Cluster.retry` does."""
+
+    @wraps(function)
+    async def call(cluster: Cluster, *args: P.args, **options: P.kwargs) -> R:
+        return await cluster.retry(lambda: function(cluster, *args, **options))
+
+    return call
+
+
+def rows_in(response: Message, names: Mapping[bytes, str] | None = None) -> dict[TopicPartition, Any]:
+    """Return what a response says of each partition: its row. `names` are those of topics that it has by id."""
+    return {partition: row for _, partition, row in _rows(response, names or {})}
+
+
+def errors_in(response: Message, what: Callable[[TopicPartition], str]) -> dict[TopicPartition, KafkaError | None]:
+    """Return the error of each partition in a response, None where it has none; `what` says what failed."""
+    return {
+        partition: error_of(getattr(row, rows.error), getattr(row, rows.text) if rows.text else None, what(partition))
+        for rows, partition, row in _rows(response, {})
+    }
+
+
+def _rows(response: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Items, TopicPartition, Any]]:
+    assert response.KEY is not None
+    for topics in SHAPES[key_of(response.KEY)].lists:
+        rows = topics.inner
+        for topic in getattr(response, topics.results) if rows is not None and rows.kind == "partition" else ():
+            assert rows is not None
+            called = [getattr(topic, field) for _, field in topics.names]
+            name = called[0] or names.get(called[-1], "")
+            for row in getattr(topic, rows.results):
+                yield rows, TopicPartition(name, getattr(row, rows.names[0][1])), row
 
 
 # -- Leaders of partitions
@@ -247,24 +291,22 @@ def offsets_request(
     timestamps: Mapping[TopicPartition, int], isolation_level: int, timeout_ms: float, replica_id: int = _CONSUMER
 ) -> ListOffsetsRequest:
     """Return the request for the first offsets at or after these times."""
-    topics: dict[str, ListOffsetsTopic] = {}
-    for (name, number), timestamp in timestamps.items():
-        topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-        time_ms = whole_number(timestamp, "a time, or LATEST or EARLIEST,")
-        topic.partitions.append(ListOffsetsPartition(partition_index=number, timestamp=time_ms))
+    what = "a time, or LATEST or EARLIEST,"
+    rows = [
+        (name, ListOffsetsPartition(partition_index=number, timestamp=whole_number(timestamp, what)))
+        for (name, number), timestamp in timestamps.items()
+    ]
+    topics = [ListOffsetsTopic(*each) for each in by_topic(rows).items()]
     return ListOffsetsRequest(
-        replica_id=replica_id, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=int(timeout_ms)
+        replica_id=replica_id, isolation_level=isolation_level, topics=topics, timeout_ms=int(timeout_ms)
     )
 
 
 def offsets_in(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
     """Return the offset of each partition in a response, or its error."""
     return {
-        TopicPartition(topic.name, each.partition_index): error_of(
-            each.error_code, None, f"{topic.name}-{each.partition_index}"
-        )
+        partition: error_of(row.error_code, None, str(partition))
         # A broker of Kafka 0.10.0 speaks version 0 alone.
-        or OffsetAndTimestamp((each.old_style_offsets or [each.offset])[0], each.timestamp, each.leader_epoch)
-        for topic in response.topics
-        for each in topic.partitions
+        or OffsetAndTimestamp((row.old_style_offsets or [row.offset])[0], row.timestamp, row.leader_epoch)
+        for partition, row in rows_in(response).items()
     }

@@ -48,8 +48,9 @@ from ...protocol.schema import Message
 from ..core.cluster import Cluster
 from ..core.connection import Connection
 from ..core.coordinator import TRANSACTION, Coordinator
+from ..core.leaders import rows_in
 from ..errors import answered, only, results_of
-from ..record import ConsumerGroupMetadata, TopicPartition, by_topic
+from ..record import ConsumerGroupMetadata, by_topic
 from .batch import NO_PRODUCER_ID, ProducerIdAndEpoch
 from .transaction_machine import IMPLICIT, AddGroup, AddPartitions, CommitOffsets, End, Initialize
 
@@ -109,12 +110,8 @@ class TransactionRequests:
         response = await self._coordinator.request_over(
             connection, request, AddPartitionsToTxnResponse, version=version
         )
-        said = {
-            TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
-            for topic in response.results_by_topic_v3_and_below
-            for partition in topic.results_by_partition
-        }
-        codes = results_of(answered(action.partitions, said)).values()
+        rows = results_of(answered(action.partitions, rows_in(response))).values()
+        codes = [row.partition_error_code for row in rows]
         # Either all partitions are added or none: the others say OPERATION_NOT_ATTEMPTED.
         decisive = [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
         self._coordinator.raise_error((decisive or [max(codes)])[0], "adding partitions to a transaction")
@@ -142,14 +139,9 @@ class TransactionRequests:
             text = "the broker is too old to check the member that commits (TxnOffsetCommit 3): pass the group id alone"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
         response = await coordinator.request_over(connection, request, TxnOffsetCommitResponse, version=wire_version)
-        names = {topic.topic_id: topic.name for topic in topics}
-        said = {
-            TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): partition.error_code
-            for topic in response.topics
-            for partition in topic.partitions
-        }
-        for code in results_of(answered(action.offsets, said)).values():
-            coordinator.raise_error(code, "committing offsets in a transaction")
+        said = rows_in(response, {topic.topic_id: topic.name for topic in topics})
+        for row in results_of(answered(action.offsets, said)).values():
+            coordinator.raise_error(row.error_code, "committing offsets in a transaction")
 
     async def end(self, action: End, producer: ProducerIdAndEpoch, version: int) -> tuple[ProducerIdAndEpoch, int]:
         """End the transaction. Return the producer id and epoch of the next (none: the same), and the version."""
@@ -162,11 +154,12 @@ class TransactionRequests:
         return ProducerIdAndEpoch(response.producer_id, response.producer_epoch), _transaction_version(connection)
 
     def _offset_topics(self, action: CommitOffsets) -> list[TxnOffsetCommitRequestTopic]:
-        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-        for (name, number), (offset, metadata, leader_epoch) in action.offsets.items():
-            topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name, self._cluster.view.topic_id(name)))
-            topic.partitions.append(TxnOffsetCommitRequestPartition(number, offset, leader_epoch, metadata))
-        return list(topics.values())
+        rows = [
+            (name, TxnOffsetCommitRequestPartition(number, offset, leader_epoch, metadata))
+            for (name, number), (offset, metadata, leader_epoch) in action.offsets.items()
+        ]
+        ids = self._cluster.view.topic_id
+        return [TxnOffsetCommitRequestTopic(name, ids(name), some) for name, some in by_topic(rows).items()]
 
     def _coordinator_of(self, group: ConsumerGroupMetadata) -> Coordinator:
         found = self._group_coordinator
