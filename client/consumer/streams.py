@@ -101,6 +101,12 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
             self._is_waited_for = False
 
 
+def numbered(counts: Mapping[str, int]) -> dict[str, range]:
+    """Return the numbers of each topic's streams, one topic after another."""
+    ends = accumulate(counts.values())
+    return {topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)}
+
+
 class Streams:
     """Deals the records of one consumer out to its streams. Run `run()` as a task."""
 
@@ -118,17 +124,14 @@ class Streams:
         self._session = session
         self._poller = poller
         # Each topic has streams of its own; with a pattern all topics share all of them.
-        ends = list(accumulate(counts.values()))
-        self._numbers = {
-            topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)
-        }
+        self._numbers = numbered(counts)
         self._in_flight = poller.begin_by_record()
         poller.collector.waits = self._is_full
         # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
         self._asked = asyncio.Event()
         self.all = [
             Stream(self._take, self._finish, self._check_end, deserialize, self._asked.set)
-            for _ in range(ends[-1] if ends else of_pattern)
+            for _ in range(sum(counts.values()) or of_pattern)
         ]
         self._ended = False
         # Why `run` has ended, if not by a stop of the consumer.

@@ -26,15 +26,18 @@ from ...zookeeper.operations import Refused, SessionExpired, Steps, children, re
 from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
+from ..core.cluster import Cluster
+from ..core.committed_offsets import CommittedOffsets
+from ..core.coordinator import Coordinator
 from ..core.lifetime import Lifetime, broken_task, end_tasks, without_cancelling
-from ..core.options import ClusterOptions, check_options, security_options
+from ..core.options import check_options, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
 from ..record import TopicPartition
 from . import registry
 from .membership import Action, Member, MemberSteps, Report, StartReading, StopReading, Wait, leave, live
 from .offsets import KAFKA, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
-from .reading import MessageStream, Reading
+from .reading import MessageStream, MessageStreams, Reading
 from .registry import Subscription
 
 T = TypeVar("T")
@@ -98,7 +101,6 @@ class ConsumerConnector:
         self._commit_interval_ms = auto_commit_interval_ms if enable_auto_commit else None
         self._storage_name, self._is_dual = offsets_storage, dual_commit_enabled
         self._retries = rebalance_max_retries, rebalance_backoff_ms
-        self._request_timeout_ms, self._client_id = request_timeout_ms, client_id
         self._consumer_options: dict[str, Any] = {
             **{name: given[name] for name in _OF_READING},
             "allow_auto_create_topics": False,
@@ -130,9 +132,8 @@ class ConsumerConnector:
         self._session = session
         try:
             brokers = await self._brokers()
-            storage = self._open_storage(brokers)
-            self._reading = Reading(brokers, self._consumer_options, storage, self._commit_interval_ms)
-            await self._reading.start()
+            self._reading = Reading(brokers, self._consumer_options, self._commit_interval_ms)
+            await self._reading.start(self._storage)
         except BaseException:
             await self._end()
             raise
@@ -146,18 +147,11 @@ class ConsumerConnector:
             raise NoBrokerReachable(f"any broker: none is registered in ZooKeeper at {self._zookeeper_connect}")
         return brokers
 
-    def _open_storage(self, brokers: list[str]) -> OffsetStorage:
+    def _storage(self, cluster: Cluster) -> OffsetStorage:
+        in_kafka = KafkaStorage(CommittedOffsets(Coordinator(cluster, self._group)))
         in_zookeeper = ZooKeeperStorage(self._group, registry.id_path(self._group, self._consumer_id), self._run)
-        if self._storage_name == ZOOKEEPER and not self._is_dual:
-            return in_zookeeper
-        options = ClusterOptions(
-            brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms, security=self._security
-        )
-        in_kafka = KafkaStorage(self._group, options)
-        if not self._is_dual:
-            return in_kafka
         both = (in_kafka, in_zookeeper) if self._storage_name == KAFKA else (in_zookeeper, in_kafka)
-        return DualStorage(*both)
+        return DualStorage(*both) if self._is_dual else both[0]
 
     async def shutdown(self) -> None:
         """Commit (with auto-commit) what was consumed, give the partitions back, leave and close. Idempotent."""
@@ -211,12 +205,7 @@ class ConsumerConnector:
         """
         if not topics or min(topics.values()) < 1:
             raise InvalidOption("give create_message_streams a topic, and a number of streams above 0 for each")
-        streams = await self._subscribe(Subscription(dict(topics)))
-        made: dict[str, list[MessageStream]] = {}
-        for topic, count in topics.items():
-            begin = sum(map(len, made.values()))
-            made[topic] = streams[begin : begin + count]
-        return made
+        return (await self._subscribe(Subscription(dict(topics)))).by_topic()
 
     async def create_message_streams_by_filter(
         self, *, whitelist: str | None = None, blacklist: str | None = None, count: int = 1
@@ -232,9 +221,9 @@ class ConsumerConnector:
         subscription = Subscription({text or "": count}, kind)
         if registry.decode_subscription(registry.encode_subscription(subscription, 0)) is None:
             raise InvalidOption(f"{text!r} is no regular expression")
-        return await self._subscribe(subscription)
+        return (await self._subscribe(subscription)).all
 
-    async def _subscribe(self, subscription: Subscription) -> list[MessageStream]:
+    async def _subscribe(self, subscription: Subscription) -> MessageStreams:
         reading = self._present()
         if self._first is not None:
             raise InvalidOption("message streams can be created once: make another connector for other topics")
@@ -245,7 +234,7 @@ class ConsumerConnector:
             work = reading.commit_again_and_again(reading.commit_interval_ms)
             self._tasks.append(self._spawn(work, "auto-commit"))
         await without_cancelling(self._first)
-        return reading.streams.all
+        return reading.streams
 
     async def commit_offsets(self) -> None:
         """Commit the offsets of all records that are consumed. Raises KafkaError: they are kept for the next commit."""

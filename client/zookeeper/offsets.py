@@ -13,10 +13,7 @@ from typing import Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...zookeeper.operations import Change, Check, Create, Put, Steps, read_all, write, write_all
-from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
-from ..core.coordinator import Coordinator
-from ..core.options import ClusterOptions
 from ..errors import CommitFailed
 from ..record import OffsetAndMetadata, TopicPartition
 from . import registry
@@ -40,10 +37,6 @@ class OffsetStorage(Protocol):
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets. Raises KafkaError."""
-        ...
-
-    async def close(self) -> None:
-        """Close connections; may be called again."""
         ...
 
 
@@ -75,37 +68,20 @@ class ZooKeeperStorage:
                 "commit will be read again.",
             )
 
-    async def close(self) -> None:
-        """Do nothing: the session is closed by its owner."""
-
 
 class KafkaStorage:
     """Offsets at the group's coordinator, committed from outside of any generation."""
 
-    def __init__(self, group: str, options: ClusterOptions) -> None:
-        self._group = group
-        self._options = options
-        self._cluster: Cluster | None = None
-        self._offsets: CommittedOffsets | None = None
+    def __init__(self, committed: CommittedOffsets) -> None:
+        self._committed = committed
 
     async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        found = await (await self._committed()).fetch(partitions)
+        found = await self._committed.fetch(partitions)
         return {place: each.offset for place, each in found.items() if each is not None}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         values = {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
-        await (await self._committed()).commit(values, Generation())
-
-    async def _committed(self) -> CommittedOffsets:
-        if self._offsets is None:
-            self._cluster = await Cluster.open(self._options, ())
-            self._offsets = CommittedOffsets(Coordinator(self._cluster, self._group))
-        return self._offsets
-
-    async def close(self) -> None:
-        cluster, self._cluster, self._offsets = self._cluster, None, None
-        if cluster is not None:
-            await cluster.close()
+        await self._committed.commit(values, Generation())
 
 
 class DualStorage:
@@ -126,10 +102,6 @@ class DualStorage:
         """Commit offsets to both. Raises KafkaError; then one of both may have them."""
         await self._target.store(offsets)
         await self._other.store(offsets)
-
-    async def close(self) -> None:
-        await self._target.close()
-        await self._other.close()
 
 
 # -- Steps in ZooKeeper

@@ -13,6 +13,8 @@ consumed records are committed.
 
 from __future__ import annotations
 
+# The streams say which of the consumer's partitions have to wait.
+# pyright: reportPrivateUsage=false
 import asyncio
 import logging
 from collections import deque
@@ -21,8 +23,8 @@ from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..consumer import Consumer
-from ..consumer.streams import MAX_QUEUED, Stream
-from ..core.clock import wait_for
+from ..consumer.streams import MAX_QUEUED, Stream, numbered
+from ..core.cluster import Cluster
 from ..record import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from .offsets import OffsetStorage
 from .registry import Subscription
@@ -55,37 +57,35 @@ class Reading:
         self,
         brokers: Collection[str],
         consumer_options: Mapping[str, Any],
-        storage: OffsetStorage,
         commit_interval_ms: float | None,
     ) -> None:
         """`commit_interval_ms` is None where only the user commits."""
         self.commit_interval_ms = commit_interval_ms
-        self.streams = MessageStreams(0, self._wake)
-        self._subscription = Subscription({})
-        self._storage = storage
+        self.streams = MessageStreams(Subscription({}), asyncio.Event())
+        # From the start on.
+        self._storage: OffsetStorage
         self._begin = _Begin()
         self._consumer = Consumer(
             bootstrap_servers=list(brokers), offset_store=self._begin, enable_auto_commit=False, **consumer_options
         )
-        self._has_room = asyncio.Event()
         # One commit at a time, and none while an assignment is given up.
         self._commits = asyncio.Lock()
 
-    async def start(self) -> None:
-        """Reach the brokers. Raises NoBrokerReachable."""
+    async def start(self, storage: Callable[[Cluster], OffsetStorage]) -> None:
+        """Reach the brokers, and make the storage, which may use the way to them. Raises NoBrokerReachable."""
         self._consumer.assign(())  # the first part comes later, and polls wait for it
         await self._consumer.start()
+        self._storage = storage(self._consumer._running().cluster)
+        self._consumer._polling().collector.waits = lambda partition: self.streams.is_full(partition)
 
     async def stop(self) -> None:
         """End the streams and close the connections, without a commit."""
         self.streams.close()
         await self._consumer.stop()
-        await self._storage.close()
 
     def subscribe(self, subscription: Subscription) -> None:
         """Make the streams of a subscription: so many for each topic, or for all topics of a filter."""
-        self._subscription = subscription
-        self.streams = MessageStreams(sum(subscription.streams.values()), self._wake)
+        self.streams = MessageStreams(subscription, self._consumer._running().signals.poll)
 
     # -- Parts
 
@@ -99,19 +99,9 @@ class Reading:
         except KafkaError as error:
             _log.warning("the committed offsets could not be read: %s", error)
             return False
-        self.streams.begin(self._homes(numbers))
+        self.streams.begin(numbers)
         self._consumer.assign(sorted(numbers))
         return True
-
-    def _homes(self, numbers: Mapping[TopicPartition, int]) -> dict[TopicPartition, MessageStream]:
-        """Return the stream of each partition. Streams are numbered by topic, in the order of the subscription."""
-        begins: dict[str, int] = {}
-        total = 0
-        if not self._subscription.has_filter:
-            for topic, count in self._subscription.streams.items():
-                begins[topic] = total
-                total += count
-        return {place: self.streams.all[begins.get(place.topic, 0) + number] for place, number in numbers.items()}
 
     async def end_part(self) -> None:
         """Give the partitions up, and with auto-commit commit what is consumed.
@@ -137,26 +127,15 @@ class Reading:
 
     async def poll(self) -> None:
         """Deal records out to the streams, until cancelled."""
-        consumer = self._consumer
         while True:
-            full, assigned = self.streams.full(), consumer.assignment()
-            consumer.pause(*(full & assigned))
-            consumer.resume(*(consumer.paused() - full))
-            if full and full >= assigned:
-                self._has_room.clear()
-                await wait_for(self._has_room, _POLL_MS)
-                continue
             try:
-                found = await consumer.getmany(timeout_ms=_POLL_MS)
+                found = await self._consumer.getmany(timeout_ms=_POLL_MS)
             except KafkaError as error:
                 self.streams.fail(error)
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             for partition, records in found.items():
                 self.streams.add(partition, records)
-
-    def _wake(self) -> None:
-        self._has_room.set()
 
     # -- Commits
 
@@ -182,17 +161,20 @@ class Reading:
                 _log.warning("auto-commit failed: %s", error)
 
 
-class MessageStream(Stream):
-    """Records of some partitions. One task at a time may read it; it ends when the consumer is shut down."""
+# One task at a time may read it; it ends when the consumer is shut down.
+MessageStream = Stream
 
 
 class MessageStreams:
     """The streams of one consumer, with what was consumed of each partition that it owns."""
 
-    def __init__(self, total: int, has_room: Callable[[], None]) -> None:
-        # Called when a stream that was full has room again.
-        self.has_room = has_room
-        self.all = [MessageStream(self._take, self._finish, self._check_end) for _ in range(total)]
+    def __init__(self, subscription: Subscription, has_room: asyncio.Event) -> None:
+        # Set when a stream that was full has room again.
+        self._has_room = has_room
+        # The streams of a filter are those of all its topics.
+        self._numbers = {} if subscription.has_filter else numbered(subscription.streams)
+        count = sum(subscription.streams.values())
+        self.all = [MessageStream(self._take, self._finish, self._check_end) for _ in range(count)]
         # Partition -> its stream, while the consumer owns it.
         self._homes: Mapping[TopicPartition, MessageStream] = {}
         # Grows with each assignment: what was consumed in an earlier one is not committed in this one.
@@ -203,10 +185,15 @@ class MessageStreams:
         # Whether records may be handed out: not while the session with ZooKeeper may have ended.
         self.is_open = True
 
-    def begin(self, homes: Mapping[TopicPartition, MessageStream]) -> None:
-        """Take an assignment."""
+    def by_topic(self) -> dict[str, list[MessageStream]]:
+        """Return the streams of each topic."""
+        return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
+
+    def begin(self, numbers: Mapping[TopicPartition, int]) -> None:
+        """Take an assignment: each partition for the stream of that number of its topic."""
         self.tenure += 1
-        self._homes = homes
+        of_topics = self.by_topic()
+        self._homes = {place: of_topics.get(place.topic, self.all)[number] for place, number in numbers.items()}
 
     def end(self) -> None:
         """Drop the assignment, and every record that was not handed out."""
@@ -236,16 +223,17 @@ class MessageStreams:
             return None
         record = queue.popleft()
         if len(queue) == MAX_QUEUED // 2:
-            self.has_room()
+            self._has_room.set()
         return record
 
     def _check_end(self) -> None:
         if self.has_ended:
             raise StopAsyncIteration
 
-    def full(self) -> frozenset[TopicPartition]:
-        """Return the partitions whose streams have enough to do."""
-        return frozenset(place for place, stream in self._homes.items() if len(stream.queue) >= MAX_QUEUED)
+    def is_full(self, partition: TopicPartition) -> bool:
+        """Whether the stream of a partition has enough to do: records of it must wait."""
+        stream = self._homes.get(partition)
+        return stream is not None and len(stream.queue) >= MAX_QUEUED
 
     def close(self) -> None:
         """End the streams."""
