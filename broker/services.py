@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
-from .background.retention import RecordDeletion
 from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
@@ -65,45 +64,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class PartsOfCoordinators(NamedTuple):
-    """What coordinators are made of."""
-
-    config: BrokerConfig
-    clock: Clock
-    timers: Timers
-    threads: DiskThreads
-    purgatory: Purgatory
-    metadata: Metadata
-    topics: Topics
-    internal_topics: InternalTopics
-    flusher: Flusher
-    record_deletion: RecordDeletion
-    # None: a broker that is alone, or whose controller a test plays.
-    member: Member | None
-    # What the controller tells of the cluster; None: a broker that is alone.
-    view: MetadataCache | None
-    disk: Disk
-    # Carries out a request of this broker to itself.
-    ask_self: Callable[[Message, int], Awaitable[Message]]
-
-
 class Coordinators:
     """The coordinators of one broker, from `start` to `stop`."""
 
-    def __init__(self, parts: PartsOfCoordinators) -> None:
+    def __init__(self, parts: Assembly) -> None:
         self._parts = parts
         self._steps_aside = partial(_aside, lambda work: parts.threads.run(Work.LARGE_MESSAGE, Path(), work))
         # Whether a coordinator that is made now begins at once.
         self._is_running = False
-        # The finalized levels, and who is told of a change.
-        self.features = Features(
-            parts.metadata,
-            {
-                TRANSACTION_VERSION: self._set_transaction_version,
-                GROUP_VERSION: self._set_group_version,
-                SHARE_VERSION: self._set_share_version,
-            },
-        )
+        # The finalized levels. Coordinators that are made later ask for them.
+        self.features = Features(parts.metadata, self._take_levels)
 
     # -- The coordinators
 
@@ -232,8 +202,8 @@ class Coordinators:
         from .coordination.coordinator_log import CoordinatorLog
 
         parts = self._parts
-        count, delete_records = parts.internal_topics.partition_count(topic), parts.record_deletion.delete_records
-        create = parts.internal_topics.create
+        count, create = parts.internal_topics.partition_count(topic), parts.internal_topics.create
+        delete_records = parts.background.record_deletion.delete_records
         return CoordinatorLog(topic, parts.topics, parts.flusher, parts.clock, count, create, delete_records)
 
     # -- From start to stop
@@ -329,17 +299,13 @@ class Coordinators:
 
     # -- Levels of features
 
-    def _set_transaction_version(self, level: int) -> None:
+    def _take_levels(self) -> None:
+        levels = self.features.levels
         if self._is_made("transactions"):
-            self.transactions.set_version(level)
-
-    def _set_group_version(self, level: int) -> None:
+            self.transactions.set_version(levels[TRANSACTION_VERSION])
         if self._is_made("groups"):
-            self.groups.set_version(level)
-
-    def _set_share_version(self, level: int) -> None:
-        if self._is_made("groups"):
-            self.groups.set_share_version(level)
+            self.groups.set_version(levels[GROUP_VERSION])
+            self.groups.set_share_version(levels[SHARE_VERSION])
 
 
 @dataclass(slots=True, eq=False, repr=False)  # to look into a tuple takes twice as long, eight times a Fetch
@@ -434,110 +400,88 @@ class Services:
         self.background.cleaner.forget(topic.partitions)
 
 
+@dataclass(eq=False, repr=False)
 class Assembly:
-    """Makes the services of one broker. Open `topics`, then take the `services`."""
+    """What the services of one broker are made of. Open `topics`, then take the `services`."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        timers: Timers,
-        threads: DiskThreads,
-        disk: Disk,
-        log_dirs: LogDirs,
-        metadata: Metadata,
-        member: Member | None,
-        is_clustered: bool,
-        ask_self: Callable[[Message, int], Awaitable[Message]],
-        write_checkpoint: Callable[[], None],
-        went_offline: Callable[[PartitionState], None],
-    ) -> None:
-        """`is_clustered`: a controller says what this broker leads, also where it is no `member` of a cluster.
+    config: BrokerConfig
+    clock: Clock
+    timers: Timers
+    threads: DiskThreads
+    disk: Disk
+    log_dirs: LogDirs
+    metadata: Metadata
+    # None: a broker that is alone, or whose controller a test plays.
+    member: Member | None
+    # Whether a controller says what this broker leads, also where it is no `member` of a cluster.
+    is_clustered: bool
+    # Carries out a request of this broker to itself.
+    ask_self: Callable[[Message, int], Awaitable[Message]]
+    # Called when much was flushed, and for each partition that goes offline.
+    write_checkpoint: Callable[[], None]
+    went_offline: Callable[[PartitionState], None]
 
-        `ask_self` carries out a request of this broker to itself. `write_checkpoint` is called when much was flushed,
-        `went_offline` for each partition that goes offline.
-        """
-        self._config = config
-        self._clock = clock
-        self._timers = timers
-        self._threads = threads
-        self._disk = disk
-        self._log_dirs = log_dirs
-        self._metadata = metadata
-        self._member = member
-        self._ask_self = ask_self
-        self._purgatory = Purgatory(timers)
-        self._flusher = Flusher(timers, threads, write_checkpoint)
+    def __post_init__(self) -> None:
+        self.purgatory = Purgatory(self.timers)
+        self.flusher = Flusher(self.timers, self.threads, self.write_checkpoint)
         # What the controller tells of the cluster; None: a broker that is alone.
-        self._view = _metadata_cache() if is_clustered or member is not None else None
-        self.topics = self._topics(went_offline)
+        self.view = _metadata_cache() if self.is_clustered or self.member is not None else None
+        self.topics = self._topics()
+        self.internal_topics = InternalTopics(self.config, self.topics)
 
-    def _topics(self, went_offline: Callable[[PartitionState], None]) -> Topics:
-        parts = self._config, self._log_dirs, self._metadata, self._clock, self._purgatory, self._flusher
-        if self._view is None:
-            return Topics(*parts, went_offline, self._disk)
+    def _topics(self) -> Topics:
+        parts = self.config, self.log_dirs, self.metadata, self.clock, self.purgatory, self.flusher
+        if self.view is None:
+            return Topics(*parts, self.went_offline, self.disk)
         from .topics.cluster_topics import ClusterTopics
 
-        return ClusterTopics(*parts, went_offline, self._disk, self._view.leader_id)
+        return ClusterTopics(*parts, self.went_offline, self.disk, self.view.leader_id)
 
     def services(self) -> Services:
         """Return the services; `topics` must be open."""
-        config, clock, topics, threads = self._config, self._clock, self.topics, self._threads
-        internal_topics = InternalTopics(config, topics)
-        background = self._background()
-        coordinators = Coordinators(
-            PartsOfCoordinators(
-                *(config, clock, self._timers, threads, self._purgatory, self._metadata, topics, internal_topics),
-                *(self._flusher, background.record_deletion, self._member, self._view, self._disk, self._ask_self),
-            )
-        )
+        config, clock, topics, threads = self.config, self.clock, self.topics, self.threads
+        parts = config, self.log_dirs, topics, self.timers, clock, self.disk, self.flusher, threads
+        background = self.background = BackgroundTasks(*parts)
+        coordinators = Coordinators(self)
         staging = Staging(threads, background.work)
         authorizer, quotas = self._guards()
         remote = coordinators.remote
         return Services(
             config=config,
             clock=clock,
-            disk=self._disk,
+            disk=self.disk,
             threads=threads,
-            purgatory=self._purgatory,
+            purgatory=self.purgatory,
             requests=ApiCounts(),
-            log_dirs=self._log_dirs,
-            metadata=self._metadata,
+            log_dirs=self.log_dirs,
+            metadata=self.metadata,
             topics=topics,
-            internal_topics=internal_topics,
-            flusher=self._flusher,
+            internal_topics=self.internal_topics,
+            flusher=self.flusher,
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=authorizer,
             security=self._security(authorizer, quotas),
             quotas=quotas,
-            segment_leases=self._segment_leases(background),
+            segment_leases=self._segment_leases(),
             coordinators=coordinators,
-            reconfiguration=self._reconfiguration(background),
+            reconfiguration=Reconfiguration(
+                *(config, self.metadata, topics.reconfiguration, background.cleaner.reconfigure)
+            ),
             background=background,
-            replicas=None if remote is None else self._replicas(background, staging, coordinators, remote),
-            cluster=self._member,
+            replicas=None if remote is None else self._replicas(staging, coordinators, remote),
+            cluster=self.member,
             remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
 
-    def _reconfiguration(self, background: BackgroundTasks) -> Reconfiguration:
-        parts = self._config, self._metadata, self.topics.reconfiguration
-        return Reconfiguration(*parts, background.cleaner.reconfigure)
-
     def _guards(self) -> tuple[Authorizer | None, ClientQuotas]:
         """Return what is asked of each request. In a cluster ZooKeeper is read before the broker listens."""
-        own = self._metadata if self._member is None else None
-        quotas = ClientQuotas({} if own is None else own.quotas, self._config, self._clock)
-        return _authorizer(self._config, own), quotas
+        own = self.metadata if self.member is None else None
+        quotas = ClientQuotas({} if own is None else own.quotas, self.config, self.clock)
+        return _authorizer(self.config, own), quotas
 
-    def _background(self) -> BackgroundTasks:
-        parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
-        return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
-
-    def _replicas(
-        self, background: BackgroundTasks, staging: Staging, coordinators: Coordinators, remote: Remote
-    ) -> Replicas:
+    def _replicas(self, staging: Staging, coordinators: Coordinators, remote: Remote) -> Replicas:
         from .replication.controller_door import OwnBroker
         from .replication.coordinator_moves import CoordinatorMoves
         from .replication.full_disks import FullDisks
@@ -546,27 +490,28 @@ class Assembly:
 
         assert isinstance(self.topics, ClusterTopics)
         return Replicas(
-            *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
+            *(self.config, self.topics, self.flusher, self.background, staging),
+            *(self.clock, self.timers, self.threads),
             CoordinatorMoves(coordinators.groups, coordinators.transactions, coordinators.share_states),
             remote.view,
             remote.inter_broker,
-            OwnBroker(self._ask_self) if self._member is not None else None,
-            FullDisks(self._disk, self._clock, self._timers, self._threads),
+            OwnBroker(self.ask_self) if self.member is not None else None,
+            FullDisks(self.disk, self.clock, self.timers, self.threads),
             remote.close,
         )
 
     def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
-        if self._member is None:
-            return OwnSecurity(self._metadata, authorizer, quotas)
+        if self.member is None:
+            return OwnSecurity(self.metadata, authorizer, quotas)
         from .cluster.security import ClusterSecurity
 
-        return ClusterSecurity(self._member.zookeeper, authorizer, quotas, self._member.stranger_secret)
+        return ClusterSecurity(self.member.zookeeper, authorizer, quotas, self.member.stranger_secret)
 
-    def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
-        config = self._config
+    def _segment_leases(self) -> SegmentLeases:
+        config = self.config
         return SegmentLeases(
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
-            *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
+            *(self.clock, self.timers, self.threads, self.disk, self.background.file_removal.remove_leftovers),
         )
 
 

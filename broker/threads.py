@@ -131,6 +131,26 @@ class Pool(Protocol):
 NewPool = Callable[[str, int], Pool]
 
 
+def _submit(pool: Pool, work: Callable[[], Result], future: asyncio.Future[Result], ended: Callable[[], None]) -> None:
+    """Run `work` in a thread. Then, on the event loop, call `ended` and give the future the result or the exception."""
+    loop = asyncio.get_running_loop()
+
+    def finish(settle: Callable[[], None]) -> None:
+        ended()
+        if not future.done():
+            settle()
+
+    def run() -> None:
+        try:
+            settle = partial(future.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - passed on to the future, not swallowed
+            settle = partial(future.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(finish, settle)
+
+    pool.submit(run)
+
+
 class _Running(NamedTuple):
     """Work that was handed over and is not done."""
 
@@ -159,15 +179,14 @@ class DiskThreads:
 
         Cancelling the future does not stop the thread.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         pool = self._pools.get((kind, directory))
         if pool is None:
             name = f"odradek-{kind.label.replace(' ', '-')}"
             pool = self._pools[kind, directory] = self._new_pool(name, kind.threads)
         self._running[future] = _Running(kind, directory, self._clock.monotonic_ms())
         self._watch()
-        pool.submit(partial(self._run, loop, future, work))
+        _submit(pool, work, future, partial(self._forget, future))
         return future
 
     def alone(self, work: Callable[[], None], name: str) -> asyncio.Future[None]:
@@ -179,30 +198,6 @@ class DiskThreads:
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
-
-    # -- In a thread
-
-    def _run(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Result], work: Callable[[], Result]) -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - passed on to the future, not swallowed
-            done = partial(self._failed, future, error)
-        else:
-            done = partial(self._succeeded, future, result)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(done)
-
-    # -- On the event loop again
-
-    def _succeeded(self, future: asyncio.Future[Result], result: Result) -> None:
-        self._forget(future)
-        if not future.done():
-            future.set_result(result)
-
-    def _failed(self, future: asyncio.Future[Any], error: BaseException) -> None:
-        self._forget(future)
-        if not future.done():
-            future.set_exception(error)
 
     def _forget(self, future: asyncio.Future[Any]) -> None:
         running = self._running.pop(future)
@@ -282,24 +277,12 @@ class Workers:
         if self._queued >= self._most:
             return None
         self._queued += 1
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-
-        def finish(set_result: Callable[[], None]) -> None:
-            self._queued -= 1
-            if not future.done():
-                set_result()
-
-        def run() -> None:
-            try:
-                done = partial(future.set_result, work())
-            except Exception as raised:  # noqa: BLE001 - passed on to the future, not swallowed
-                done = partial(future.set_exception, raised)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(finish, done)
-
-        self._pool.submit(run)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        _submit(self._pool, work, future, self._forget_one)
         return future
+
+    def _forget_one(self) -> None:
+        self._queued -= 1
 
     def close(self) -> None:
         """End the threads when their work is done."""

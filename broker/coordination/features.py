@@ -18,7 +18,7 @@ levels are newer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -63,11 +63,10 @@ class FeatureUpdate(NamedTuple):
 class Features:
     """The finalized features of the cluster, kept in the metadata journal."""
 
-    def __init__(self, metadata: Metadata, on_change: Mapping[str, Callable[[int], None]]) -> None:
-        """`on_change` takes the level of a feature, now and when it changes."""
+    def __init__(self, metadata: Metadata, on_change: Callable[[], None]) -> None:
+        """`on_change` is called after each change."""
         self._metadata = metadata
         self._on_change = on_change
-        self._tell()
 
     @property
     def levels(self) -> dict[str, int]:
@@ -83,13 +82,8 @@ class Features:
         """Give the features these levels. They are in use when this returns. KAFKA_STORAGE_ERROR if the disk fails."""
         if levels != self.levels:
             self._metadata.put_features(levels)
-            self._tell()
+            self._on_change()
             _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
-
-    def _tell(self) -> None:
-        levels = self.levels
-        for feature, take in self._on_change.items():
-            take(levels[feature])
 
 
 def updated_levels(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:

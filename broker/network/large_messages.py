@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ...protocol.apis import key_of
 from ...protocol.errors import ErrorCode, KafkaError
@@ -45,8 +45,7 @@ _FIRST_VALUES = 50
 _NO_DIRECTORY = Path()
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """How requests of an API in one version are cut into portions."""
 
     version: int

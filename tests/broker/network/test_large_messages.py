@@ -8,7 +8,6 @@ import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -143,7 +142,7 @@ async def test_the_longest_wait_of_all_portions_is_told(messages: LargeMessages)
     request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
     route = next(each for each in ROUTES if each.key is ApiKey.PRODUCE)
     waits_ms = iter([100, 700, 0])
-    small = replace(route.cut(9), max_values=MAX_VALUES)
+    small = route.cut(9)._replace(max_values=MAX_VALUES)
     response = await messages._in_portions(
         request, small.lists[0], small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
     )
@@ -177,7 +176,7 @@ async def test_a_whole_portion_that_fails_is_told(messages: LargeMessages, faili
     ]
     route = next(each for each in ROUTES if each.key is ApiKey.OFFSET_DELETE)
     asked: list[str] = []
-    small = replace(route.cut(0), max_values=MAX_VALUES)
+    small = route.cut(0)._replace(max_values=MAX_VALUES)
     response: Any = await messages._in_portions(
         OffsetDeleteRequest("g", topics),
         small.lists[0],
@@ -199,7 +198,7 @@ async def test_requests_that_are_rejected_leave_nothing_behind(messages: LargeMe
     route = next(each for each in ROUTES if each.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
     users = [UserName(f"u{number}") for number in range(20)]
     denied = partial(rejection, version=0, code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    small, kept = replace(route.cut(0), max_values=MAX_VALUES), list[int]()
+    small, kept = route.cut(0)._replace(max_values=MAX_VALUES), list[int]()
     for _ in range(2):
         request = DescribeUserScramCredentialsRequest([*users, *users])
         response: Any = await messages.handle_decoded(request, small, denied, lambda response: cast(Any, response))
