@@ -308,7 +308,7 @@ class IndexedSegment(SegmentFile):
         Those that the disk cannot read count as damaged. Return the first of them; None where there is none.
         """
         try:
-            walk_start = self._start_of(self.offsets.entry_before(position))
+            walk_start = self._start_of(self.offsets.entry_below(position + 1))
         except DamagedFile as error:
             self.damaged_index, walk_start = error, 0
         before = self.damages

@@ -20,7 +20,7 @@ largest timestamp of the segment. So the last entry of a closed segment tells wh
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
@@ -127,7 +127,7 @@ def starts_behind(data: bytes, position: int) -> frozenset[int]:
 
 
 class OffsetIndex(SparseIndex):
-    """Sparse map from offset to position."""
+    """Sparse map from offset to position. A look-up that finds no entry returns (base offset, 0)."""
 
     ENTRY = Struct(">ii")
 
@@ -135,38 +135,7 @@ class OffsetIndex(SparseIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch at `position` ends with `offset`. The caller appends in ascending order."""
-        self._add(offset - self.base_offset, position)
-
-    def lookup(self, offset: int, *, cached: bool = False) -> tuple[int, int]:
-        """Return (offset, position) of the last entry at or below `offset`, or the segment's start.
-
-        `cached`: raise NotCached rather than wait for the disk.
-        """
-        slot = self._floor(offset - self.base_offset, cached=cached)
-        return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
-
-    def entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
-        """Return (offset, position) of entry number `slot`. `cached`: raise NotCached rather than wait for the disk."""
-        relative, position = self._entry(slot, cached=cached)
-        return self.base_offset + relative, position
-
-    def first_entry_at(self, position: int, *, cached: bool = False) -> tuple[int, int] | None:
-        """Return (offset, position) of the first entry at or behind `position`, None if there is none.
-
-        `cached`: raise NotCached rather than wait for the disk.
-        """
-        slot = bisect_left(range(len(self)), position, key=lambda each: self.entry(each, cached=cached)[1])
-        return self.entry(slot, cached=cached) if slot < len(self) else None
-
-    def entry_before(self, position: int) -> tuple[int, int]:
-        """Return (offset, position) of the last entry at or before `position`, or the segment's start."""
-        slot = bisect_right(range(len(self)), position, key=lambda each: self.entry(each)[1])
-        return self.entry(slot - 1) if slot else (self.base_offset, 0)
-
-    def last_entry(self) -> tuple[int, int]:
-        """Return (offset, position) of the last entry, or the segment's start."""
-        last = self._last_entry()
-        return (self.base_offset + last[0], last[1]) if last is not None else (self.base_offset, 0)
+        self._add(offset, position)
 
     def room_for_one_more(self) -> int:
         """Return what segment.index.bytes must be at least for another entry."""
@@ -174,7 +143,7 @@ class OffsetIndex(SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
-        self._keep(self._floor(offset - 1 - self.base_offset) + 1)
+        self._keep(self._floor(offset - 1 - self._key_base) + 1)
 
     def _check(self, log_size: int) -> None:
         if not len(self):
@@ -191,36 +160,17 @@ NO_TIMESTAMP = -1
 
 
 class TimeIndex(SparseIndex):
-    """Sparse map from timestamp to offset."""
+    """Sparse map from timestamp to offset. A look-up that finds no entry returns (-1, base offset)."""
 
     ENTRY = Struct(">qi")
+    LOWEST_KEY = NO_TIMESTAMP
 
     __slots__ = ()
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
         """Note the largest timestamp so far and the last offset of its batch, unless the last entry has it."""
         if timestamp_ms > self.last_entry()[0]:
-            self._add(timestamp_ms, offset - self.base_offset)
-
-    def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """Return (timestamp, offset) of the last entry at or below `timestamp_ms`, or (-1, base offset)."""
-        slot = self._floor(timestamp_ms)
-        return self.entry(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
-
-    def entry(self, slot: int) -> tuple[int, int]:
-        """Return (timestamp, offset) of entry number `slot`."""
-        timestamp_ms, relative = self._entry(slot)
-        return timestamp_ms, self.base_offset + relative
-
-    def entry_below(self, offset: int) -> tuple[int, int]:
-        """Return (timestamp, offset) of the last entry whose offset is below `offset`, or (-1, base offset)."""
-        slot = bisect_left(range(len(self)), offset, key=lambda each: self.entry(each)[1])
-        return self.entry(slot - 1) if slot else (NO_TIMESTAMP, self.base_offset)
-
-    def last_entry(self) -> tuple[int, int]:
-        """Return (timestamp, offset) of the last entry, or (-1, base offset)."""
-        last = self._last_entry()
-        return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
+            self._add(timestamp_ms, offset)
 
     def room_for_one_more(self) -> int:
         """Return what segment.index.bytes must be at least for another entry and the one that a roll appends."""
@@ -228,7 +178,7 @@ class TimeIndex(SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""
-        self._keep(bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot)[1]))
+        self._keep(self._first_from(offset))
 
     def _check(self, log_size: int) -> None:
         if not len(self):

@@ -1,4 +1,4 @@
-"""A sparse index: fixed-size entries in ascending order, searched by blocks. Parent of offset_index and time_index.
+"""A sparse index: fixed-size entries in ascending order, searched by blocks. Parent of both in segment_indexes.py.
 
 A search reads the first keys of blocks, which are remembered, then one block, which is kept for the next search. A
 memory map would be as quick, but a look-up could not tell beforehand whether touching it waits for the disk, and a bad
@@ -31,9 +31,14 @@ BLOCK_ENTRIES = 512
 
 
 class SparseIndex:
-    """Entries of (key, value), in ascending order of the keys. A subclass defines both and their layout."""
+    """Entries of (key, value), both in ascending order. A subclass defines them and their layout.
+
+    One of the two is an offset, which the file has as a difference to the base offset.
+    """
 
     ENTRY: Struct
+    # The lowest key, where the values are the offsets; None: the keys are.
+    LOWEST_KEY: int | None = None
 
     __slots__ = (
         "_block",
@@ -41,8 +46,11 @@ class SparseIndex:
         "_disk",
         "_file",
         "_first_keys",
+        "_key_base",
         "_last",
         "_pending",
+        "_start",
+        "_value_base",
         "_written",
         "base_offset",
         "check_name",
@@ -55,6 +63,9 @@ class SparseIndex:
         # Of a copy: raises StaleView where the file has another name by now.
         self.check_name: Callable[[], None] | None = None
         self.base_offset = base_offset
+        self._key_base, self._value_base = (base_offset, 0) if self.LOWEST_KEY is None else (0, base_offset)
+        # What a look-up returns that finds no entry.
+        self._start = self.LOWEST_KEY or self._key_base, self._value_base
         self._disk = disk
         self._written = written  # entries in the file
         self._pending = bytearray()  # entries after those, not yet in the file
@@ -88,27 +99,57 @@ class SparseIndex:
             index._load((index._written - 1) // BLOCK_ENTRIES, cached=False)
         index._skip_zero_tail()
         index._check(log_size)
-        index._last_entry()
+        index.last_entry()
         index.release()  # a start opens each index, and should keep no file open
         return index
 
     def __len__(self) -> int:
         return self._written + len(self._pending) // self.ENTRY.size
 
+    # -- look-ups ----------------------------------------------------------------------------------
+
+    def lookup(self, key: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return the last entry at or below `key`. `cached`: raise NotCached rather than wait for the disk."""
+        slot = self._floor(key - self._key_base, cached=cached)
+        return self.entry(slot) if slot >= 0 else self._start
+
+    def entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return entry number `slot`. `cached`: raise NotCached rather than wait for the disk."""
+        key, value = self._entry(slot, cached=cached)
+        return key + self._key_base, value + self._value_base
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return the last entry."""
+        count = len(self)
+        if self._last is None and count:
+            self._last = self.entry(count - 1)
+        return self._last or self._start
+
+    def entry_below(self, value: int) -> tuple[int, int]:
+        """Return the last entry whose value is below `value`."""
+        slot = self._first_from(value)
+        return self.entry(slot - 1) if slot else self._start
+
+    def first_entry_at(self, value: int, *, cached: bool = False) -> tuple[int, int] | None:
+        """Return the first entry with `value` or more, None if there is none.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
+        slot = self._first_from(value, cached=cached)
+        return self.entry(slot, cached=cached) if slot < len(self) else None
+
     # -- for the subclasses ------------------------------------------------------------------------
 
     def _add(self, key: int, value: int) -> None:
-        self._pending += self.ENTRY.pack(key, value)
+        self._pending += self.ENTRY.pack(key - self._key_base, value - self._value_base)
         self._last = key, value
 
-    def _last_entry(self) -> tuple[int, int] | None:
-        count = len(self)
-        if self._last is None and count:
-            self._last = self._entry(count - 1)
-        return self._last
+    def _first_from(self, value: int, *, cached: bool = False) -> int:
+        """Return the number of the first entry with `value` or more."""
+        return bisect_left(range(len(self)), value, key=lambda slot: self.entry(slot, cached=cached)[1])
 
     def _entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
-        """Return entry number `slot`, 0 <= slot < len(self)."""
+        """Return entry number `slot` as the file has it, 0 <= slot < len(self)."""
         if slot >= self._written:
             key, value = self.ENTRY.unpack_from(self._pending, (slot - self._written) * self.ENTRY.size)
         elif 0 <= (at := (slot - self._block_number * BLOCK_ENTRIES) * self.ENTRY.size) < len(self._block):
