@@ -25,6 +25,8 @@ few million of them fit into a few megabytes and take seconds. Whatever the byte
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from .errors import InvalidField, TooManyValues, TruncatedMessage, UnknownVersion
@@ -183,14 +185,19 @@ class _DecoderSource(Source):
             self.run.append((letter, target))
             return
         n = self.length("h" if kind == "string" else "i", is_long=kind != "string")
-        if nullable:
-            null = f"{n} == 0" if self.flexible else f"{n} == -1"
-            with self.block(f"if {null}:"):
-                self.line(f"{target} = None")
-            with self.block("else:"):
-                self.slice(target, name, kind, n)
-        else:
+        with self.unless(f"{n} == {0 if self.flexible else -1}", target, nullable):
             self.slice(target, name, kind, n)
+
+    @contextmanager
+    def unless(self, null: str, target: str, nullable: bool) -> Generator[None]:
+        """What is written inside is for a value; where that may be null, the condition `null` tells."""
+        if not nullable:
+            yield
+            return
+        with self.block(f"if {null}:"):
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            yield
 
     def length(self, letter: str, *, is_long: bool = False) -> str:
         """Read a length or count into a fresh name: as it stands on the wire, so one too large where it is compact.
@@ -232,12 +239,7 @@ class _DecoderSource(Source):
         n = self.length("i")
         if self.flexible:
             self.line(f"{n} -= 1")
-        if nullable:
-            with self.block(f"if {n} == -1:"):
-                self.line(f"{target} = None")
-            with self.block("else:"):
-                self.elements(target, field, n)
-        else:
+        with self.unless(f"{n} == -1", target, nullable):
             self.elements(target, field, n)
 
     def elements(self, target: str, field: Field, n: str) -> None:
@@ -278,9 +280,7 @@ class _DecoderSource(Source):
         self.run.append(("b", present))
         self.flush()
         # In line -1 is null, in a tagged field 0.
-        with self.block(f"if {present} {'<' if field.tag is None else '<='} 0:"):
-            self.line(f"{target} = None")
-        with self.block("else:"):
+        with self.unless(f"{present} {'<' if field.tag is None else '<='} 0", target, nullable):
             self.struct(o, cls)
             self.flush()
             self.line(f"{target} = {o}")

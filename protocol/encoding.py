@@ -20,7 +20,8 @@ field ignorable: then it is dropped (as Apache's own classes do). Tagged fields 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Generator, Sized
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias, cast
 
 from .errors import EncodeError
@@ -170,15 +171,21 @@ class _EncoderSource(Source):
         v = self.fresh("v")
         letter = "h" if kind == "string" else "i"
         self.line(f"{v} = {value}")
-        if nullable:
-            with self.block(f"if {v} is None:"):
-                pending = list(self.run)
-                self.flush(("x", "") if self.flexible else (letter, "-1"))
-                self.run = pending
-            with self.block("else:"):
-                self.sized(v, kind, letter)
-        else:
+        with self.or_null(v, nullable, ("x", "") if self.flexible else (letter, "-1")):
             self.sized(v, kind, letter)
+
+    @contextmanager
+    def or_null(self, v: str, nullable: bool, null: tuple[str, str]) -> Generator[None]:
+        """What is written inside is for a value; where that may be None, the code `null` comes in its place."""
+        if not nullable:
+            yield
+            return
+        with self.block(f"if {v} is None:"):
+            pending = list(self.run)
+            self.flush(null)
+            self.run = pending
+        with self.block("else:"):
+            yield
 
     def sized(self, v: str, kind: str, letter: str) -> None:
         """Write the code of a length, then the bytes of v."""
@@ -209,14 +216,7 @@ class _EncoderSource(Source):
     def array(self, value: str, field: Field, nullable: bool) -> None:
         v = self.fresh("v")
         self.line(f"{v} = {value}")
-        if not nullable:
-            self.elements(v, field)
-            return
-        with self.block(f"if {v} is None:"):
-            pending = list(self.run)
-            self.flush(("x", "") if self.flexible else ("i", "-1"))
-            self.run = pending
-        with self.block("else:"):
+        with self.or_null(v, nullable, ("x", "") if self.flexible else ("i", "-1")):
             self.elements(v, field)
 
     def elements(self, v: str, field: Field) -> None:
@@ -240,17 +240,12 @@ class _EncoderSource(Source):
         """Write the code of a struct in line. If it may be null, a byte comes first: 1, or -1 for null (tagged: 0)."""
         o, cls = self.fresh("o"), field.struct()
         self.line(f"{o} = {value}")
-        if not nullable:
+        with self.or_null(o, nullable, ("b", "-1" if field.tag is None else "0")):
+            if nullable:
+                self.run.append(("b", "1"))
             self.struct(o, cls)
-            return
-        with self.block(f"if {o} is None:"):
-            pending = list(self.run)
-            self.flush(("b", "-1" if field.tag is None else "0"))
-            self.run = pending
-        with self.block("else:"):
-            self.run.append(("b", "1"))
-            self.struct(o, cls)
-            self.flush()
+            if nullable:
+                self.flush()
 
     def tagged_fields(self, o: str, known: list[Field]) -> None:
         """Write the code of the tagged fields that end a struct: those that are not the default, in order of tags."""

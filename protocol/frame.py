@@ -33,23 +33,6 @@ _size = struct.Struct(">i")
 _correlation_id = struct.Struct(">i")
 
 
-class _FlexibleVersions(dict[int, frozenset[int]]):
-    """API key -> the versions whose request header ends in tagged fields, filled when a key is first seen.
-
-    Bounded by the keys of ApiKey and OwnApiKey: a number that is none of them is not kept.
-    """
-
-    def __missing__(self, key: int) -> frozenset[int]:
-        cls = request_class(key)
-        if cls is None:
-            return frozenset()
-        self[key] = flexible = frozenset(each for each in cls.VERSIONS if each in cls.FLEXIBLE)
-        return flexible
-
-
-_flexible_versions = _FlexibleVersions()
-
-
 class RequestHeader(NamedTuple):
     """The API, version and client of a request."""
 
@@ -84,7 +67,8 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         client_id = None
     else:
         raise InvalidField(f"the client id has the length {length}")
-    if version in _flexible_versions[key]:
+    cls = request_class(key)
+    if cls is not None and version in cls.VERSIONS and version in cls.FLEXIBLE:
         position = _skip_tags(buffer, position)
     return RequestHeader(key, version, correlation_id, client_id), position
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from ...protocol.records import batch
 from ...protocol.records.batch import BatchHeader
-from ...protocol.records.control import ControlType, Marker, control_type, read_marker
+from ...protocol.records.control import Marker, marker_in
 from ...protocol.records.errors import TruncatedBatch
 from ...storage.errors import StorageError
+from ...storage.leader_epochs import UNDEFINED, LeaderEpochs
 from ...storage.log_view import LogView
 from ...storage.producers import ProducerStates
 from ..clock import Clock
@@ -227,27 +227,11 @@ def _batches(records: memoryview) -> Iterator[tuple[memoryview, BatchHeader, Mar
         except TruncatedBatch:
             return
         view = records[position : position + header.size_bytes]
-        yield view, header, _marker(view) if header.is_control else None
+        yield view, header, marker_in(view) if header.is_control else None
         position += header.size_bytes
 
 
-def _marker(view: memoryview) -> Marker | None:
-    """Return the transaction marker of a control batch; None for one of another kind, or that was compacted away."""
-    for record in batch.decode_batch(view):
-        return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
-    return None
-
-
-UNDEFINED = -1
-
-
-class Epochs(Protocol):
-    """The leader epochs of the follower's log."""
-
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]: ...
-
-
-def truncation_offset(epochs: Epochs, log_end_offset: int, leader_epoch: int, leader_end_offset: int) -> int:
+def truncation_offset(epochs: LeaderEpochs, log_end_offset: int, leader_epoch: int, leader_end_offset: int) -> int:
     """Return the offset to truncate to, where the leader's largest epoch at or below ours is `leader_epoch`.
 
     A fetch names the leader epoch of the follower's last record. Where the leader's log has another end of that epoch,

@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from .batch import NO_LEADER_EPOCH, encode_batch
+from .batch import NO_LEADER_EPOCH, decode_batch, encode_batch
 from .errors import InvalidRecord
 from .record import Record
 
@@ -70,6 +70,16 @@ def read_marker(record: Record) -> Marker:
     if version < 0:
         raise InvalidRecord(f"marker at offset {record.offset} has a value of version {version}")
     return Marker(kind, coordinator_epoch)
+
+
+def marker_in(batch: bytes | memoryview) -> Marker | None:
+    """Return the transaction marker of a control batch; None for one of another kind, or that compaction has emptied.
+
+    Raises RecordError.
+    """
+    for record in decode_batch(batch):
+        return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
+    return None
 
 
 def encode_marker(

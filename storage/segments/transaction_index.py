@@ -19,8 +19,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from ...protocol.records.batch import BatchHeader, decode_batch
-from ...protocol.records.control import ControlType, Marker, control_type, read_marker
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.control import Marker, marker_in
 from ...protocol.records.errors import RecordError
 from ..errors import DamagedFile, DiskError, StorageError, damaged_file, is_unreadable
 from ..files import DISK, Disk, File, read_surely
@@ -48,9 +48,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
     the disk cannot read: readers cannot pass it.
     """
     try:
-        for record in decode_batch(read_surely(disk, file, header.size_bytes, position)):
-            return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
-        return None
+        return marker_in(read_surely(disk, file, header.size_bytes, position))
     except RecordError:
         return None
     except DiskError as error:
