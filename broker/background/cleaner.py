@@ -200,7 +200,7 @@ class Cleaner:
         from ...storage.compaction.plan import cleanable
 
         rules = cleaning_rules(topic.config)
-        clean_up_to = self._dirs.cleaner_offset((partition.topic, partition.index), partition.log)
+        clean_up_to = self._dirs.cleaner_offset(partition.place, partition.log)
         try:
             return cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
         except StorageError as error:
@@ -267,12 +267,11 @@ class Cleaner:
         return is_there
 
     async def _note_clean(self, partition: Partition, end_offset: int, stats: dict[str, int]) -> None:
-        name = f"{partition.topic}-{partition.index}"
         _log.info(
-            "%s is clean up to offset %d: %d bytes read, %d written, %d of %d records stay", name, end_offset,
+            "%s is clean up to offset %d: %d bytes read, %d written, %d of %d records stay", partition, end_offset,
             stats["bytes_read"], stats["bytes_written"], stats["records_kept"], stats["records_read"],
         )  # fmt: skip
-        self._dirs.note_cleaned((partition.topic, partition.index), partition.log, end_offset)
+        self._dirs.note_cleaned(partition.place, partition.log, end_offset)
         home = partition.log.directory.parent
         write = self._topics.take_checkpoint().writers[home]
         await self._in_thread(home, write, "how far partitions are clean could not be noted")
@@ -301,7 +300,7 @@ class Cleaner:
             # Its configs may be the reason, such as max.decompressed.message.bytes: a change of them is worth a try.
             self._uncleanable[partition] = partition.log.config
         until = "the next round" if passes else "a restart, or a change of its configs"
-        _log.error("%s-%d is not cleaned any more until %s: %s", partition.topic, partition.index, until, error)
+        _log.error("%s is not cleaned any more until %s: %s", partition, until, error)
 
 
 def _import_compaction() -> None:

@@ -36,7 +36,7 @@ class FileRemoval:
         log = partition.log
         retired = log.take_retired()
         if retired:
-            failed = f"files of deleted segments of {partition.topic}-{partition.index} stay in place"
+            failed = f"files of deleted segments of {partition} stay in place"
             self._timers.after(log.config.file_delete_delay_ms, partial(self._remove_segments, log, retired, failed))
 
     def _remove_segments(self, log: Log, retired: list[Segment], failed: str) -> None:

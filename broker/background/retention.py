@@ -60,7 +60,7 @@ class RecordDeletion:
             # The topic was deleted meanwhile, or the disk has failed before.
             return False
         except StorageError as error:
-            _log.error("segments of %s-%d could not be dropped: %s", partition.topic, partition.index, error.message)
+            _log.error("segments of %s could not be dropped: %s", partition, error.message)
             partition.note_failure(error)
             return False
         finally:
@@ -146,7 +146,7 @@ class Retention:
             finally:
                 loop.call_soon_threadsafe(loaded)
 
-        failed = f"the times of {partition.topic}-{partition.index} could not be read"
+        failed = f"the times of {partition} could not be read"
         self._work.run(load, log.directory.parent, failed, Work.LOOK_UP)
 
     def _check_next(self) -> None:
@@ -189,14 +189,12 @@ class Retention:
         finally:
             self._file_removal.remove_segments(partition)
         partition.note_log_start()
-        _log.info(
-            "%s-%d begins at offset %d now: retention removed %d bytes", partition.topic, partition.index,
-            log.log_start_offset, before - log.size_bytes,
-        )  # fmt: skip
+        text = "%s begins at offset %d now: retention removed %d bytes"
+        _log.info(text, partition, log.log_start_offset, before - log.size_bytes)
         return log.log_start_offset < start
 
     def _failed(self, partition: Partition, error: StorageError) -> None:
-        _log.error("retention of %s-%d failed: %s", partition.topic, partition.index, error.message)
+        _log.error("retention of %s failed: %s", partition, error.message)
         partition.note_failure(error)
 
 

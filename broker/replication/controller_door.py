@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
 from .peer import Peer, PeerLost
 
@@ -51,9 +51,8 @@ class ControllerDoor:
         """`own` is this broker as a place to send requests to; None where a test plays the controller."""
         self._config = config
         self._view = view
-        self._inter_broker = inter_broker
         self._own = own
-        self._peer: Peer | None = None
+        self._peers = Peers(config, view, inter_broker)
 
     @property
     def is_open(self) -> bool:
@@ -71,16 +70,8 @@ class ControllerDoor:
         found = self._view.brokers.get(self._view.controller_id)
         if found is None:
             raise PeerLost("the cluster has no controller at the moment")
-        address = self._inter_broker.address_of(found.endpoints)
-        if address is None:
-            raise PeerLost(f"the controller, broker {found.id}, has no listener {self._inter_broker.listener}")
-        if self._peer is None or (self._peer.host, self._peer.port) != address:
-            self.close()
-            self._peer = self._inter_broker.peer(*address, f"broker-{self._config.node_id}")
-        return self._peer
+        return self._peers.to(found)
 
     def close(self) -> None:
-        """Close the connection. A later request opens another."""
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = None
+        """Close the connections. A later request opens another."""
+        self._peers.close()

@@ -83,11 +83,6 @@ class Following:
         return self.partition.topic, self.topic_id, self.partition.index
 
     @property
-    def place(self) -> tuple[str, int]:
-        """Topic and index."""
-        return self.partition.topic, self.partition.index
-
-    @property
     def is_current(self) -> bool:
         """Whether the partition still follows in this epoch."""
         return self.partition.leader_epoch == self.leader_epoch and self.partition.is_online
@@ -186,7 +181,7 @@ class Fetcher:
         for key in gone:
             del self.following[key]
         for each in self.following.values():
-            if each.is_behind and each.not_before_ms <= now_ms and self._throttle.holds_back(*each.place):
+            if each.is_behind and each.not_before_ms <= now_ms and self._throttle.holds_back(*each.partition.place):
                 each.not_before_ms = now_ms + max(self._config.replica_fetch_backoff_ms, 1)
         return {key: each for key, each in self.following.items() if each.not_before_ms <= now_ms}
 
@@ -269,11 +264,7 @@ class Fetcher:
 
     async def _take(self, following: Following, data: PartitionData) -> None:
         """Do what a response says of a partition."""
-
-        def is_current() -> bool:
-            return self._is_current(following)
-
-        partition = following.partition
+        partition, is_current = following.partition, partial(self._is_current, following)
         code = ErrorCode.of(data.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._find_start(following, is_current)
@@ -288,7 +279,7 @@ class Fetcher:
     async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
         partition = following.partition
         if data.records:
-            self._throttle.note(*following.place, len(data.records))
+            self._throttle.note(*partition.place, len(data.records))
             await self._logs.append(partition, data.records, is_current)
             if partition.must_flush:
                 following.unflushed = data
@@ -343,14 +334,12 @@ class Fetcher:
         # One line of the whole directory tells of what is offline or full.
         is_told = isinstance(error, StorageError) and (has_no_room(error) or not following.partition.is_online)
         if error.code not in _EXPECTED and not is_told:
-            name = following.partition.topic, following.partition.index
-            _log.warning("%s-%d could not be fetched: %s", *name, error.message)
+            _log.warning("%s could not be fetched: %s", following.partition, error.message)
 
     def _fail(self, following: Following, error: Exception) -> None:
         """Delay a partition because of an error of this program."""
         following.not_before_ms = self._clock.monotonic_ms() + self._config.replica_fetch_backoff_ms
-        name = f"{following.partition.topic}-{following.partition.index}"
-        self._report(error, f"{name} could not be fetched, which is tried again")
+        self._report(error, f"{following.partition} could not be fetched, which is tried again")
 
     def _report(self, error: Exception, what: str) -> None:
         """Log an error of this program: the first of its kind with a traceback."""

@@ -7,7 +7,8 @@ below the old one for flushed. What a full disk refuses so is left as it is, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...protocol.records import batch
@@ -122,13 +123,10 @@ class FollowerLog:
         if not is_current() or producers is None or log.lower_recovery_point(lost_from):
             # A flush and a checkpoint may have come in between: the next fetch tries again.
             return
-        text = "%s-%d lost records at its start: it goes back from offset %d to %d, and copies what its leader has"
-        _log.warning(text, *_name(partition), log.log_end_offset, lost_from)
-        try:
+        text = "%s lost records at its start: it goes back from offset %d to %d, and copies what its leader has"
+        _log.warning(text, partition, log.log_end_offset, lost_from)
+        with _noting_failure(partition):
             log.give_up_lost(self._clock.now_ms(), producers)
-        except StorageError as error:
-            partition.note_failure(error)
-            raise
         self._removed(partition)
         partition.is_cold = False
         partition.advance(max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset))
@@ -144,7 +142,7 @@ class FollowerLog:
         tries = 0
         while partition.log.lower_recovery_point(offset):
             if tries == MAX_CHECKPOINTS:
-                raise StorageError(f"the recovery point of {partition.topic}-{partition.index} is raised all the time")
+                raise StorageError(f"the recovery point of {partition} is raised all the time")
             tries += 1
             await self._checkpoint(partition.log.directory.parent)
             await self._flusher.idle(partition)
@@ -153,12 +151,9 @@ class FollowerLog:
         await self._lower_point(partition, offset)
         if not is_current():
             return
-        _log.warning("%s-%d starts over at offset %d, where it can follow its leader", *_name(partition), offset)
-        try:
+        _log.warning("%s starts over at offset %d, where it can follow its leader", partition, offset)
+        with _noting_failure(partition):
             partition.log.start_over(offset, self._clock.now_ms())
-        except StorageError as error:
-            partition.note_failure(error)
-            raise
         self._removed(partition)
         partition.advance(offset)
 
@@ -195,15 +190,12 @@ class FollowerLog:
         if not is_current() or producers is None or log.lower_recovery_point(offset):
             # Another leader, perhaps this broker, knows better; or a flush came in between, and the next fetch cuts.
             return
-        try:
+        with _noting_failure(partition):
             log.truncate_to(offset, producers, durable=False)
-        except StorageError as error:
-            partition.note_failure(error)
-            raise
-        _log.info("%s-%d goes back from offset %d to %d", *_name(partition), before, log.log_end_offset)
+        _log.info("%s goes back from offset %d to %d", partition, before, log.log_end_offset)
         if log.log_end_offset < mark:
-            text = "%s-%d loses committed records from offset %d to %d, which its leader does not have"
-            _log.warning(text, *_name(partition), log.log_end_offset, mark)
+            text = "%s loses committed records from offset %d to %d, which its leader does not have"
+            _log.warning(text, partition, log.log_end_offset, mark)
             partition.advance(log.log_end_offset)
         await self._flusher.force(partition)
         # A batch across the offset has gone as a whole.
@@ -211,8 +203,14 @@ class FollowerLog:
             await self._checkpoint(log.directory.parent)
 
 
-def _name(partition: Partition) -> tuple[str, int]:
-    return partition.topic, partition.index
+@contextmanager
+def _noting_failure(partition: Partition) -> Generator[None]:
+    """Tell a partition what its disk has rejected."""
+    try:
+        yield
+    except StorageError as error:
+        partition.note_failure(error)
+        raise
 
 
 def _batches(records: memoryview) -> Iterator[tuple[memoryview, BatchHeader, Marker | None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ...protocol.schema import Message
@@ -56,10 +56,10 @@ class Unreachable:
 class Peers:
     """The peers by address, for one purpose. No more than the live brokers: a new peer closes those that are gone."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker, purpose: str) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker, purpose: str = "") -> None:
         self._view = view
         self._inter_broker = inter_broker
-        self._client_id = f"broker-{config.node_id}-{purpose}"
+        self._client_id = f"broker-{config.node_id}" + (f"-{purpose}" if purpose else "")
         self._peers: dict[tuple[str, int], Peer] = {}
 
     def to(self, broker: BrokerView) -> Peer:
@@ -80,3 +80,7 @@ class Peers:
         for peer in self._peers.values():
             peer.close()
         self._peers.clear()
+
+
+# Makes Peers for a purpose.
+NewPeers = Callable[[str], Peers]

@@ -15,7 +15,7 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
-from .inter_broker import InterBroker, Peers
+from .inter_broker import InterBroker, NewPeers, Peers
 from .metadata_cache import MetadataCache
 from .remote_dead_letters import RemoteDeadLetters
 from .remote_markers import RemoteMarkers
@@ -39,9 +39,9 @@ class Creation(Protocol):
 class RemoteEndOffsets:
     """Asks the leaders of partitions for their ends: ListOffsets."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker) -> None:
+    def __init__(self, view: MetadataCache, peers: NewPeers) -> None:
         self._view = view
-        self._peers = Peers(config, view, inter_broker, "end-offsets")
+        self._peers = peers("end-offsets")
 
     async def find(self, topic: str, index: int) -> int:
         """Return the high watermark of a partition. Raises KafkaError."""
@@ -56,10 +56,6 @@ class RemoteEndOffsets:
             raise KafkaError(ErrorCode.of(found.error_code))
         return found.offset
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._peers.close()
-
 
 class Remote(NamedTuple):
     """One for each kind of question. End it with `close`."""
@@ -71,6 +67,8 @@ class Remote(NamedTuple):
     share_states: RemoteShareStates
     end_offsets: RemoteEndOffsets
     dead_letters: RemoteDeadLetters
+    # All that these have.
+    peers: list[Peers]
 
     @classmethod
     def make(
@@ -86,8 +84,11 @@ class Remote(NamedTuple):
 
         `creation`: None where a test plays the controller.
         """
-        inter_broker = InterBroker(config)
-        parts = config, view, inter_broker
+        inter_broker, made = InterBroker(config), list[Peers]()
+
+        def peers(purpose: str) -> Peers:
+            made.append(Peers(config, view, inter_broker, purpose))
+            return made[-1]
 
         def create(topic: str) -> None:
             if creation is not None:
@@ -96,14 +97,19 @@ class Remote(NamedTuple):
         return cls(
             view,
             inter_broker,
-            RemoteMarkers(*parts),
-            RemoteVerification(*parts, transactions_of),
-            RemoteShareStates(*parts, share_states_of, create),
-            RemoteEndOffsets(*parts),
-            RemoteDeadLetters(*parts, ask_self, None if creation is None else lambda topic: creation().create(topic)),
+            RemoteMarkers(config.node_id, view, peers),
+            RemoteVerification(view, peers, transactions_of),
+            RemoteShareStates(config.node_id, view, peers, share_states_of, create),
+            RemoteEndOffsets(view, peers),
+            RemoteDeadLetters(
+                *(config.node_id, view, peers, ask_self),
+                None if creation is None else lambda topic: creation().create(topic),
+            ),
+            made,
         )
 
     def close(self) -> None:
         """Close the connections."""
-        for each in (self.markers, self.verification, self.share_states, self.end_offsets, self.dead_letters):
+        self.markers.close()
+        for each in self.peers:
             each.close()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_topics import CreatableTopic
 from ...protocol.messages.produce import ProduceRequest, ProduceResponse
 from ...protocol.schema import Message
-from ..configs.broker_config import BrokerConfig
 from ..share_partitions.dead_letter_topics import PRODUCE_VERSION, TIMEOUT_MS, OwnWire
-from .inter_broker import InterBroker, Peers
+from .inter_broker import NewPeers, Peers
 from .metadata_cache import MetadataCache
 
 # A little longer than the leader takes to say that the ISR was too late.
@@ -23,18 +21,17 @@ class RemoteDeadLetters:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        own_id: int,
         view: MetadataCache,
-        inter_broker: InterBroker,
+        peers: NewPeers,
         ask_self: Callable[[Message, int], Awaitable[Message]],
         create: Callable[[CreatableTopic], Awaitable[None]] | None,
     ) -> None:
         """`create` has the controller create a topic; None where a test plays it."""
-        self._own_id = config.node_id
+        self._own_id = own_id
         self._view = view
-        self._made: list[Peers] = []
         self._idle: list[Peers] = []
-        self._make = partial(Peers, config, view, inter_broker, "dead-letters")
+        self._new_peers = peers
         self._own = OwnWire(ask_self)
         self._create = create
 
@@ -46,10 +43,7 @@ class RemoteDeadLetters:
             return await self._own.produce(topic, index, request)
         # A connection has one request at a time: one that waits for replicas must not hold up other topics. There are
         # as many as the writer sends batches at a time.
-        if not self._idle:
-            self._made.append(self._make())
-            self._idle.append(self._made[-1])
-        peers = self._idle.pop()
+        peers = self._idle.pop() if self._idle else self._new_peers("dead-letters")
         try:
             return await peers.to(leader).request(request, PRODUCE_VERSION, ProduceResponse, TIMEOUT_S)
         finally:
@@ -59,8 +53,3 @@ class RemoteDeadLetters:
         if self._create is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "there is no controller")
         await self._create(topic)
-
-    def close(self) -> None:
-        """Close the connections."""
-        for each in self._made:
-            each.close()

@@ -17,9 +17,8 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.markers import TransactionEnd
-from .inter_broker import InterBroker, Peers
+from .inter_broker import NewPeers
 from .metadata_cache import MetadataCache
 
 VERSION = 2
@@ -44,10 +43,10 @@ class _Waiting(NamedTuple):
 class RemoteMarkers:
     """Has the leaders of partitions write markers."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker) -> None:
-        self._own = config.node_id
+    def __init__(self, own_id: int, view: MetadataCache, peers: NewPeers) -> None:
+        self._own = own_id
         self._view = view
-        self._peers = Peers(config, view, inter_broker, "markers")
+        self._peers = peers("markers")
         # By the broker that leads their partitions.
         self._waiting: dict[int, list[_Waiting]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
@@ -109,8 +108,7 @@ class RemoteMarkers:
                 each.written.set_result(None)
 
     def close(self) -> None:
-        """Close the connections; waiting markers fail."""
-        self._peers.close()
+        """Let the markers fail that wait."""
         for sender in self._senders.values():
             sender.cancel()
 

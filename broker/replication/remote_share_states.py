@@ -11,13 +11,12 @@ from ...protocol.messages import initialize_share_group_state as initialize_api
 from ...protocol.messages import read_share_group_state as read_api
 from ...protocol.messages import read_share_group_state_summary as summary_api
 from ...protocol.messages import write_share_group_state as write_api
-from ..configs.broker_config import BrokerConfig
 from ..coordination.share_states import events
 from ..coordination.share_states.coordinator import key_text
 from ..coordination.share_states.kept_state import state_batches
 from ..coordination.share_states.persister import UNKNOWN_COUNT, ShareKey, ShareState
 from ..topics.topic_names import SHARE_STATE_TOPIC
-from .inter_broker import InterBroker, Peers
+from .inter_broker import NewPeers
 from .metadata_cache import BrokerView, MetadataCache
 from .peer import PeerLost
 
@@ -39,18 +38,18 @@ class RemoteShareStates:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        own_id: int,
         view: MetadataCache,
-        inter_broker: InterBroker,
+        peers: NewPeers,
         partition_of: Callable[[str], int],
         create: Callable[[str], None],
     ) -> None:
         """`partition_of` returns the partition of `__share_group_state` of a key; `create` begins to create a topic."""
-        self._own = config.node_id
+        self._own = own_id
         self._view = view
         self._partition_of = partition_of
         self._create = create
-        self._peers = Peers(config, view, inter_broker, "share-states")
+        self._peers = peers("share-states")
 
     def ask(self, key: ShareKey, event: events.Request) -> Awaitable[events.Answer] | None:
         """Return the answer of another broker, None where this one coordinates the key."""
@@ -80,10 +79,6 @@ class RemoteShareStates:
         except KafkaError as error:
             return error.message
         return ""
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._peers.close()
 
 
 def _question(key: ShareKey, event: events.Request) -> _Question:

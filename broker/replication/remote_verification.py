@@ -12,10 +12,9 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...protocol.topic_partition import TopicPartition
-from ..configs.broker_config import BrokerConfig
 from ..coordination.interfaces import Question
 from ..topics.topic_names import TRANSACTIONS_TOPIC
-from .inter_broker import InterBroker, Peers
+from .inter_broker import NewPeers
 from .metadata_cache import MetadataCache
 from .peer import PeerLost
 
@@ -31,13 +30,11 @@ TIMEOUT_S = 10.0
 class RemoteVerification:
     """Asks the coordinator of a transactional id whether a partition belongs to its open transaction."""
 
-    def __init__(
-        self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker, partition_of: Callable[[str], int]
-    ) -> None:
+    def __init__(self, view: MetadataCache, peers: NewPeers, partition_of: Callable[[str], int]) -> None:
         """`partition_of` returns the partition of `__transaction_state` of a transactional id."""
         self._view = view
         self._partition_of = partition_of
-        self._ways = [Peers(config, view, inter_broker, "verification") for _ in range(WAYS)]
+        self._ways = [peers("verification") for _ in range(WAYS)]
 
     async def ask(self, asked: Question) -> ErrorCode:
         """Return the coordinator's error; COORDINATOR_NOT_AVAILABLE if it is gone."""
@@ -60,11 +57,6 @@ class RemoteVerification:
             # The coordinator does not know one of the others.
             return await self.ask(asked._replace(also=frozenset()))
         return error
-
-    def close(self) -> None:
-        """Close the connections."""
-        for way in self._ways:
-            way.close()
 
 
 def _by_name(places: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -50,9 +50,9 @@ class Replica:
         self._throttle = throttle
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Topic and index."""
-        return self.partition.topic, self.partition.index
+    def key(self) -> tuple[str, bytes, int]:
+        """What names it in a fetch session."""
+        return self.partition.topic, self.topic_id, self.partition.index
 
     @property
     def is_leader(self) -> bool:
@@ -101,7 +101,7 @@ class Replica:
         return was_leader
 
     def __str__(self) -> str:
-        return f"{self.partition.topic}-{self.partition.index}"
+        return str(self.partition)
 
     # -- What the partition asks of its leader ---------------------------------------------------------
 
@@ -155,11 +155,11 @@ class Replica:
         leadership = self.leadership
         if leadership is None or follower in leadership.isr:
             return False
-        return self._throttle.holds_back(*self.key)
+        return self._throttle.holds_back(*self.partition.place)
 
     def note_sent(self, size: int) -> None:
         """Note that `size` bytes are sent to a follower."""
-        self._throttle.note(*self.key, size)
+        self._throttle.note(*self.partition.place, size)
 
     def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None:
         """Note that a follower has everything from `log_start_offset` up to `offset`. It has fetched successfully."""

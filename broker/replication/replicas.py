@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.leader_and_isr import (
@@ -39,6 +38,7 @@ from ..topics.topic import Topic
 from ..turns import keeper
 from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
+from .coordinator_moves import CoordinatorMoves
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .full_disks import FullDisks
@@ -57,22 +57,6 @@ _EPOCH_DURING_DELETE = -2
 _log = logging.getLogger(__name__)
 
 
-class Leads(Protocol):
-    """What other parts are told of partitions whose leader changes."""
-
-    def begun(self, partition: Partition) -> None:
-        """Note that this broker leads the partition from now on, perhaps as before in a new epoch."""
-        ...
-
-    def ended(self, partition: Partition) -> None:
-        """Note that this broker leads the partition no longer."""
-        ...
-
-    def deleted(self, topic: Topic) -> None:
-        """Note that a topic was deleted."""
-        ...
-
-
 class Replicas:
     """The replicas of one broker. `start` it once the topics are open; `stop` it before the logs are closed."""
 
@@ -86,7 +70,7 @@ class Replicas:
         clock: Clock,
         timers: Timers,
         threads: DiskThreads,
-        leads: Leads,
+        leads: CoordinatorMoves,
         view: MetadataCache,
         inter_broker: InterBroker,
         own: OwnBroker | None,
@@ -186,7 +170,7 @@ class Replicas:
 
     def with_losses(self) -> list[tuple[str, int]]:
         """Return topic and index of the partitions that may have lost records, as the start has found."""
-        return [(each.topic, each.index) for each in self._topics.partitions() if each.log.recovery.has_lost]
+        return [each.place for each in self._topics.partitions() if each.log.recovery.has_lost]
 
     # -- LeaderAndIsr ----------------------------------------------------------------------------------
 
@@ -305,10 +289,9 @@ class Replicas:
                 error.error_code = int(ErrorCode.INELIGIBLE_REPLICA)
 
     def _replica(self, partition: Partition, topic_id: bytes) -> Replica:
-        key = partition.topic, partition.index
-        found = self._replicas.get(key)
+        found = self._replicas.get(partition.place)
         if found is None or found.partition is not partition:
-            found = self._replicas[key] = Replica(
+            found = self._replicas[partition.place] = Replica(
                 partition,
                 topic_id,
                 self._config.node_id,
@@ -321,7 +304,7 @@ class Replicas:
         return found
 
     def _lead(self, replica: Replica, role: Role) -> None:
-        self._fetchers.stop(_key(replica))
+        self._fetchers.stop(replica.key)
         if replica.lead(role):
             self._leads.begun(replica.partition)
 
@@ -339,8 +322,8 @@ class Replicas:
             address = told if self.inter_broker.is_plain else None
         if address is None:
             # The partition has no leader, or the controller has not told where it is; then `_follow_moved` does it.
-            self._fetchers.stop(_key(replica))
-        elif not is_same or not self._fetchers.has(_key(replica), address):
+            self._fetchers.stop(replica.key)
+        elif not is_same or not self._fetchers.has(replica.key, address):
             following = Following(replica.partition, replica.topic_id, role.leader_epoch)
             self._fetchers.follow(following, role.leader, address)
 
@@ -398,7 +381,7 @@ class Replicas:
         if delete:
             return self._drop(topic, index, delete=True)
         if replica is not None:
-            self._fetchers.stop(_key(replica))
+            self._fetchers.stop(replica.key)
             if replica.stop():
                 self._leads.ended(partition)
         return ErrorCode.NONE
@@ -408,7 +391,7 @@ class Replicas:
         partition = topic.partitions[index]
         replica = self._replicas.pop((topic.name, index), None)
         if replica is not None:
-            self._fetchers.stop(_key(replica))
+            self._fetchers.stop(replica.key)
             if replica.stop():
                 self._leads.ended(replica.partition)
         try:
@@ -557,7 +540,3 @@ class Replicas:
 
 async def _no_configs(_: Iterable[str]) -> dict[str, dict[str, str]]:
     return {}
-
-
-def _key(replica: Replica) -> tuple[str, bytes, int]:
-    return replica.partition.topic, replica.topic_id, replica.partition.index

@@ -158,7 +158,7 @@ async def note_unreadable(partition: Partition, error: DiskError, threads: DiskT
         damage = await read_from_disk(partition, lambda view: view.mark_unreadable(error), threads)
     except KafkaError as another:
         # The partition went offline, or its disk fails elsewhere too. The next fetch meets that.
-        _log.error("%s-%d: %s, and then: %s", partition.topic, partition.index, error.message, another.message)
+        _log.error("%s: %s, and then: %s", partition, error.message, another.message)
         return
     if damage is not None:
         partition.report_damage(damage.error())

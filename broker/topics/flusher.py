@@ -152,7 +152,7 @@ class Flusher:
             partition.note_failure(error)
         # A closed log was deleted, or has failed before, which is in the log already.
         if error is not None and partition.is_online and not isinstance(error, LogClosed):
-            _log.error("%s-%d could not be forced to disk: %s", partition.topic, partition.index, error)
+            _log.error("%s could not be forced to disk: %s", partition, error)
             if isinstance(error, StorageError) and not is_lasting(error) and not self._stopping:
                 self.schedule(partition, RETRY_MS)
         self._go_on(partition)

@@ -341,4 +341,4 @@ class RemotePartition(OfflinePartition):
 
     @property
     def log(self) -> NoReturn:  # type: ignore[override]
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} is held by other brokers")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is held by other brokers")

@@ -17,6 +17,7 @@ from ...protocol.records import batch
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.errors import RecordError
 from ...protocol.records.record import Record
+from ...protocol.topic_partition import TopicPartition
 from ...storage.errors import CorruptBatch, StorageError
 from ...storage.files import FileRange
 from ...storage.log import Log
@@ -40,42 +41,27 @@ _log = logging.getLogger(__name__)
 
 
 class Replication(Protocol):
-    """What the leader of a partition in a cluster knows of its followers."""
+    """What the leader of a partition in a cluster knows of its followers: see replication/replica.py."""
 
-    def appended(self, log_end_offset: int) -> int:
-        """Note an append; return the high watermark."""
-        ...
+    def appended(self, log_end_offset: int) -> int: ...
 
-    def check_min_isr(self) -> None:
-        """Raise NOT_ENOUGH_REPLICAS where the ISR is smaller than min.insync.replicas."""
+    def check_min_isr(self) -> None: ...
 
-    def check_after_append(self, offset: int) -> bool:
-        """Return whether the ISR has everything below `offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-        ...
+    def check_after_append(self, offset: int) -> bool: ...
 
-    def check_end_known(self) -> None:
-        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have had a higher high watermark."""
+    def check_end_known(self) -> None: ...
 
-    def configured(self, min_isr: int) -> None:
-        """Go by min.insync.replicas of the topic's configs as they are now."""
+    def configured(self, min_isr: int) -> None: ...
 
-    def is_followed_by(self, broker: int) -> bool:
-        """Return whether a broker has a replica of the partition, as far as this leader knows."""
-        ...
+    def is_followed_by(self, broker: int) -> bool: ...
 
-    def is_throttled(self, follower: int) -> bool:
-        """Return whether a follower gets no records now, because it is not in sync and throttled."""
-        ...
+    def is_throttled(self, follower: int) -> bool: ...
 
-    def note_sent(self, size: int) -> None:
-        """Note that `size` bytes are sent to a follower."""
+    def note_sent(self, size: int) -> None: ...
 
-    def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None:
-        """Note that a follower has everything from `log_start_offset` up to `offset`."""
+    def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None: ...
 
-    def reader_in_rack(self, rack: str, offset: int) -> int | None:
-        """Return the follower from which a consumer in `rack` is to read; None: from the leader."""
-        ...
+    def reader_in_rack(self, rack: str, offset: int) -> int | None: ...
 
 
 class Surroundings(NamedTuple):
@@ -138,6 +124,14 @@ class PartitionState:
         # Of coordinators, in this reign: plain numbers, because each of their records is counted.
         self._own_records = self._own_bytes = 0
         self._damage = DamageReports(f"{topic}-{index}")
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def place(self) -> TopicPartition:
+        """What names it in a table of partitions."""
+        return TopicPartition(self.topic, self.index)
 
     def lead(self, log: Log) -> None:
         """Serve `log` as its leader."""
@@ -205,11 +199,11 @@ class PartitionState:
 
     def _refuse_leading(self) -> None:
         if self.failure is None:
-            why = f"this broker does not lead {self.topic}-{self.index}"
+            why = f"this broker does not lead {self}"
             self.not_leading = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
 
     def _refuse_all(self, failure: StorageError) -> None:
-        why = f"{self.topic}-{self.index} is offline: {failure}"
+        why = f"{self} is offline: {failure}"
         self.not_leading = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
 
     def check_leading(self) -> None:
@@ -222,7 +216,7 @@ class PartitionState:
         """Do as `check_leading`, and raise NOT_LEADER_OR_FOLLOWER where another broker has led since `reign`."""
         self.check_leading()
         if self.reign != reign:
-            why = f"{self.topic}-{self.index} has had another leader meanwhile"
+            why = f"{self} has had another leader meanwhile"
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
 
     def is_committed(self, reign: int, offset: int) -> bool:
@@ -245,7 +239,7 @@ class PartitionState:
             if self.is_committed(reign, offset):
                 return True
             if expired:
-                why = f"the ISR of {self.topic}-{self.index} does not have everything below offset {offset} yet"
+                why = f"the ISR of {self} does not have everything below offset {offset} yet"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
             return None
 
@@ -273,7 +267,7 @@ class PartitionState:
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR where the disk has failed."""
         if self.failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.failure}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is offline: {self.failure}")
 
     def note_failure(self, error: StorageError) -> None:
         """Pass on an error of the disk, so that it takes offline what is broken (disk_failures.py)."""
@@ -292,8 +286,7 @@ class PartitionState:
             self._purgatory.wake(self)
             if log:
                 fields = {"topic": self.topic, "partition": self.index, "error": error.code.name}
-                text = "%s-%d is offline until the next start: %s"
-                _log.error(text, self.topic, self.index, error.message, extra=fields)
+                _log.error("%s is offline until the next start: %s", self, error.message, extra=fields)
 
     def report_damage(self, error: CorruptBatch) -> None:
         """Log damage in the files, once for each place."""
@@ -345,7 +338,7 @@ class PartitionState:
             return None
         found = self.log.epochs.divergence(offset, last_epoch, self.log.log_end_offset)
         if found is not None and found[0] < 0:
-            why = f"{self.topic}-{self.index} knows nothing of the leader epoch {last_epoch}"
+            why = f"{self} knows nothing of the leader epoch {last_epoch}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, why)
         return found
 
@@ -411,5 +404,5 @@ class PartitionState:
         try:
             return batch.decode_batch(data, 0)
         except RecordError as error:
-            _log.error("%s-%d: the batch at offset %d is lost: %s", self.topic, self.index, header.base_offset, error)
+            _log.error("%s: the batch at offset %d is lost: %s", self, header.base_offset, error)
             return []

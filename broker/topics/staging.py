@@ -64,5 +64,5 @@ class Staging:
 
     def _discard(self, partition: Partition, batch: StagedBatch) -> None:
         if not batch.is_taken:
-            failed = f"a batch for {partition.topic}-{partition.index} that was not appended stays in place"
+            failed = f"a batch for {partition} that was not appended stays in place"
             self._removal.run(batch.discard, batch.file.path.parent.parent, failed)

@@ -429,7 +429,7 @@ class Topics:
 
     def take_checkpoint(self) -> Checkpoint:
         """Note up to where each partition is on disk for certain, and where it starts."""
-        return self._dirs.take_checkpoint({(each.topic, each.index): each.log for each in self._with_logs()})
+        return self._dirs.take_checkpoint({each.place: each.log for each in self._with_logs()})
 
     def abandon_creations(self) -> None:
         """Stop all creations, which the next start completes, and finish all deletions: the broker stops."""

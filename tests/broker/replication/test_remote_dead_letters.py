@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from odradek.broker.replication.inter_broker import Peers
 from odradek.broker.replication.remote_dead_letters import RemoteDeadLetters
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 
@@ -15,16 +17,12 @@ class OneByOne:
 
     def __init__(self, *_: object) -> None:
         self._turn = asyncio.Lock()
-        self.is_closed = False
 
     async def request(self, request: ProduceRequest, *_: object) -> ProduceResponse:
         async with self._turn:
             if request.transactional_id == "slow":
                 await asyncio.Event().wait()
             return ProduceResponse()
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 async def test_a_request_that_waits_for_replicas_holds_up_no_other_one() -> None:
@@ -39,7 +37,7 @@ async def test_a_request_that_waits_for_replicas_holds_up_no_other_one() -> None
     config: Any = SimpleNamespace(node_id=1)
     brokers: Any = SimpleNamespace(address_of=lambda _: ("h", 1), listener="L", peer=peer)
     nothing: Any = None
-    wire = RemoteDeadLetters(config, view, brokers, nothing, None)
+    wire = RemoteDeadLetters(1, view, partial(Peers, config, view, brokers), nothing, None)
     slow = asyncio.create_task(wire.produce("dlq.slow", 0, ProduceRequest("slow")))
     await asyncio.sleep(0)
     async with asyncio.timeout(20):
@@ -47,5 +45,3 @@ async def test_a_request_that_waits_for_replicas_holds_up_no_other_one() -> None
             await wire.produce("dlq.fine", 0, ProduceRequest("fine"))
     assert (len(made), slow.done()) == (2, False)
     slow.cancel()
-    wire.close()
-    assert all(each.is_closed for each in made)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.broker.replication import remote_markers
+from odradek.broker.replication.inter_broker import Peers
 from odradek.broker.replication.peer import Peer
 from odradek.broker.replication.remote_markers import RemoteMarkers
 from odradek.protocol.apis import ApiKey
@@ -29,7 +31,7 @@ def markers_of(cluster: HandCluster) -> RemoteMarkers:
     """The markers that broker 1 sends."""
     replicas = cluster.brokers[1].services.replicas
     assert replicas is not None
-    return RemoteMarkers(cluster.configs[1], replicas.view, replicas.inter_broker)
+    return RemoteMarkers(1, replicas.view, partial(Peers, cluster.configs[1], replicas.view, replicas.inter_broker))
 
 
 async def end_without_own_replica(cluster: HandCluster, leader: int) -> None:
