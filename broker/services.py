@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .coordination.coordinator_log import CoordinatorLog
     from .coordination.groups.coordinator import GroupCoordinator
     from .coordination.share_states.coordinator import ShareCoordinator
-    from .coordination.share_states.persister import Persister
+    from .coordination.share_states.routed_persister import RoutedPersister
     from .coordination.transactions.coordinator import TransactionCoordinator
     from .coordination.transactions.markers import MarkerWriter
     from .coordination.transactions.verification import Verification
@@ -148,7 +148,7 @@ class Coordinators:
         return Verification(self._parts.config, self.transactions, self.offsets_log, ask)
 
     @cached_property
-    def persister(self) -> Persister:
+    def persister(self) -> RoutedPersister:
         """The share coordinator of each key, wherever it is."""
         from .coordination.share_states.routed_persister import RoutedPersister
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
-from ..coordination.share_states.persister import Persister, Progress, ShareKey, ShareState, StateBatch
+from ..coordination.share_states.persister import Progress, ShareKey, ShareState, StateBatch
+from ..coordination.share_states.routed_persister import RoutedPersister
 from ..purgatory import Purgatory
 from ..timers import TimerHandle, Timers
 from ..topics.partition import Partition
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 class ShareSurroundings(NamedTuple):
     """What the share partitions of one broker share."""
 
-    persister: Persister
+    persister: RoutedPersister
     clock: Clock
     timers: Timers
     purgatory: Purgatory

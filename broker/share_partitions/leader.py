@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...storage.files import Disk
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
-from ..coordination.share_states.persister import Persister
+from ..coordination.share_states.routed_persister import RoutedPersister
 from ..purgatory import Purgatory
 from ..threads import DiskThreads
 from ..timers import Timers
@@ -33,7 +33,7 @@ class ShareLeader:
         self,
         config: BrokerConfig,
         own_configs: Mapping[str, Mapping[str, str]],
-        persister: Persister,
+        persister: RoutedPersister,
         topics: Topics,
         clock: Clock,
         timers: Timers,

@@ -7,23 +7,9 @@ partitions of each topic, so that topics with as many partitions are partitioned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from ..modern.state import Place, Targets
-
-
-@dataclass(frozen=True, slots=True)
-class Subscriber:
-    """A member, as an assignor sees it."""
-
-    member_id: str
-    instance_id: str | None
-    # The ids of the topics that it subscribes and that exist.
-    topics: Set[bytes]
-    # Its target until now.
-    target: Set[Place]
-
+from ..modern.state import Place, Subscriber, Targets
 
 # Subscribers and the number of partitions of each topic -> partitions of each member.
 Assignor = Callable[[list[Subscriber], Mapping[bytes, int]], Targets]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ..groups.group import Group
 from ..modern import draft
-from ..modern.state import Targets
+from ..modern.state import Subscriber, Targets
 from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told, unwritten
 from . import changes
-from .assignors import ASSIGNORS, Subscriber
+from .assignors import ASSIGNORS
 from .events import ConsumerHeartbeat
 from .state import ConsumerGroup, Member, topics_of
 

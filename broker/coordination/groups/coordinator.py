@@ -56,7 +56,7 @@ from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
 from ..replay import Written
 from ..shards import Shards
-from ..share_states.persister import Persister
+from ..share_states.routed_persister import RoutedPersister
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
 from .group import Group
@@ -84,7 +84,7 @@ class GroupCoordinator:
         timers: Timers,
         clock: Clock,
         topics: Topics,
-        persister: Persister,
+        persister: RoutedPersister,
         logger: logging.Logger = _log,
         new_member_id: Callable[[str], str] = new_member_id,
         aside: Aside = at_once,
@@ -253,7 +253,7 @@ class GroupCoordinator:
         if rejection is not None:
             return respond(rejection)
         if actor is None:
-            error = self.check(request.group_id)
+            error = self.shards.check(request.group_id)
             if error is not ErrorCode.NONE:
                 return respond(error)
             if request.member_epoch:
@@ -326,7 +326,7 @@ class GroupCoordinator:
         self, context: Context, request: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse | LargeResponse[ConsumerGroupDescribeResponse]:
         """Answer a ConsumerGroupDescribe."""
-        return describe(CONSUMER_DESCRIPTION, self, self._topics, request, self._serves_consumer_protocol)
+        return describe(CONSUMER_DESCRIPTION, self.shards, self._topics, request, self._serves_consumer_protocol)
 
     # -- Offsets
 
@@ -338,7 +338,7 @@ class GroupCoordinator:
         generation = request.generation_id_or_member_epoch
         actor = self.groups.get(request.group_id)
         if actor is None:
-            error = self.check(request.group_id)
+            error = self.shards.check(request.group_id)
             if error is ErrorCode.NONE and generation >= 0:
                 known = context.api_version >= requests.GROUP_NOT_FOUND_VERSION
                 error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
@@ -375,7 +375,7 @@ class GroupCoordinator:
                 self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
             return error
 
-        error = self.check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        error = self.shards.check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if error is ErrorCode.NONE:
             error = verify(partition)
         actor = self.groups.get(group_id)
@@ -412,7 +412,7 @@ class GroupCoordinator:
     def _offsets_of(self, requested: OffsetFetchRequestGroup, version: int) -> offset_fetch.Found:
         actor = self.groups.get(requested.group_id)
         if actor is None:
-            return offset_fetch.Found(self.check(requested.group_id), None)
+            return offset_fetch.Found(self.shards.check(requested.group_id), None)
         error = ErrorCode.NONE
         if version >= consumer_offsets.MEMBER_EPOCH_VERSION:
             error = consumer_offsets.fetch_error(actor.state, requested.member_id, requested.member_epoch)
@@ -428,10 +428,6 @@ class GroupCoordinator:
         call = Call(respond)
         actor.feed(requests.delete_offsets_event(call, request, self._topics))
         return call.result()
-
-    def add(self, group_id: str) -> GroupActor:
-        """Make the actor of a new group."""
-        return self.shards.add(group_id)
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
@@ -480,7 +476,7 @@ class GroupCoordinator:
         respond = partial(DeletableGroupResult, group_id)
         actor = self.groups.get(group_id)
         if actor is None:
-            return respond(self.check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
+            return respond(self.shards.check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
         if actor.state.share is not None or actor.is_busy:
             # What it is once its turn comes, is not known yet.
             return self.share.delete(actor, respond)
@@ -496,7 +492,7 @@ class GroupCoordinator:
         members: list[tuple[DescribedGroup, Group]] = []
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
-            error = self.check(group_id) if actor is None else ErrorCode.NONE
+            error = self.shards.check(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.state
             described = description.describe(group_id, group, error, context.api_version)
             if request.include_authorized_operations and not described.error_code:
@@ -519,17 +515,13 @@ class GroupCoordinator:
 
     # -- Checks
 
-    def check(self, group_id: str) -> ErrorCode:
-        """Return why this broker does not coordinate a group; NONE if it does."""
-        return self.shards.check(group_id)
-
     def _with_members(self, group_id: str) -> GroupActor | None:
         """Return the group of a member. The group with the empty id can hold offsets, as in Kafka, but no members."""
         return self.groups.get(group_id) if group_id else None
 
     def _absence(self, group_id: str, unknown: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> ErrorCode:
         """Return the error for a group that is not in memory: `unknown` if this broker would coordinate it."""
-        return (self.check(group_id) or unknown) if group_id else ErrorCode.INVALID_GROUP_ID
+        return (self.shards.check(group_id) or unknown) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def _check_join(self, request: JoinGroupRequest, is_first: bool) -> ErrorCode:
         if not request.group_id:
@@ -539,7 +531,7 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if not is_first:
             return ErrorCode.NONE
-        return self.check(request.group_id) or _check_first_join(request)
+        return self.shards.check(request.group_id) or _check_first_join(request)
 
 
 def _check_first_join(request: JoinGroupRequest) -> ErrorCode:

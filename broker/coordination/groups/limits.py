@@ -6,26 +6,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerLimits:
-    """The configs of consumer groups, of the broker or of a group."""
-
-    # `group.consumer.session.timeout.ms`.
-    session_timeout_ms: int = 45_000
-    # `group.consumer.heartbeat.interval.ms`: what members are told.
-    heartbeat_interval_ms: int = 5000
-    # `group.consumer.assignment.interval.ms`: the least time between two targets.
-    assignment_interval_ms: int = 1000
-    # `group.consumer.max.size`, in members.
-    max_size: int = 2**31 - 1
-    # `group.consumer.assignors`: the first one is for members that ask for none.
-    assignors: tuple[str, ...] = ("uniform", "range")
-    # `group.consumer.migration.policy`: whether a classic group with members becomes a consumer group (upgrade), and
-    # the other way (downgrade).
-    may_upgrade: bool = True
-    may_downgrade: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class ShareLimits:
     """The configs of share groups, of the broker or of a group."""
 
@@ -37,6 +17,19 @@ class ShareLimits:
     assignment_interval_ms: int = 1000
     # `group.share.max.size`, in members.
     max_size: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLimits(ShareLimits):
+    """The configs of consumer groups: those of share groups with `consumer` in their names, and some more."""
+
+    max_size: int = 2**31 - 1
+    # `group.consumer.assignors`: the first one is for members that ask for none.
+    assignors: tuple[str, ...] = ("uniform", "range")
+    # `group.consumer.migration.policy`: whether a classic group with members becomes a consumer group (upgrade), and
+    # the other way (downgrade).
+    may_upgrade: bool = True
+    may_downgrade: bool = True
 
 
 @dataclass(frozen=True, slots=True)

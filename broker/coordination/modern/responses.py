@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.schema import Message
@@ -14,19 +14,13 @@ from ...turns import Made, fill
 from ..groups.actor import GroupActor
 from ..groups.description import ALL_OPERATIONS
 from ..groups.group import Group
+from ..groups.records import Record
 from ..interfaces import Topics
+from ..shards import Shards
 from .events import Beat, Rejection
 from .state import Member, ModernGroup, Place, by_topic
 
 BeatT = TypeVar("BeatT", bound=Message)
-
-
-class Groups(Protocol):
-    """The groups that this broker coordinates."""
-
-    @property
-    def groups(self) -> dict[str, GroupActor]: ...
-    def check(self, group_id: str) -> ErrorCode: ...
 
 
 def heartbeat_response(api: Any, response: Callable[..., BeatT], interval_ms: int) -> Callable[[Any], Made[BeatT]]:
@@ -70,14 +64,16 @@ class Description:
     member: Callable[[Any, Topics], Any]
 
 
-def describe(kind: Description, groups: Groups, topics: Topics, request: Any, is_served: bool) -> Any:
+def describe(
+    kind: Description, shards: Shards[GroupActor, Record], topics: Topics, request: Any, is_served: bool
+) -> Any:
     """Return the response to a ConsumerGroupDescribe or ShareGroupDescribe. One with many members is made in turns."""
     response = kind.response()
     steps: list[Iterator[None]] = []
     size = 0
     for group_id in dict.fromkeys(request.group_ids):
-        actor = groups.groups.get(group_id)
-        error = groups.check(group_id) if actor is None else ErrorCode.NONE
+        actor = shards.actors.get(group_id)
+        error = shards.check(group_id) if actor is None else ErrorCode.NONE
         if not is_served:
             error = ErrorCode.UNSUPPORTED_VERSION
         group = None if actor is None else actor.state

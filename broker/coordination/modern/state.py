@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,6 +24,19 @@ from ....protocol.messages import share_group_records as share
 Place = tuple[bytes, int]
 # The partitions of each member, by member id.
 Targets = dict[str, set[Place]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A member, as an assignor sees it."""
+
+    member_id: str
+    # None in a share group.
+    instance_id: str | None
+    # The ids of the topics that it subscribes and that exist.
+    topics: Set[bytes]
+    # Its target until now.
+    target: Set[Place]
 
 
 class Said(Protocol):

@@ -8,24 +8,12 @@ are balanced together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from ..modern.state import Place, Targets
+from ..modern.state import Place, Subscriber, Targets
 
 
-@dataclass(frozen=True, slots=True)
-class Sharer:
-    """A member, as the assignor sees it."""
-
-    member_id: str
-    # The ids of the topics that it subscribes and that exist.
-    topics: Set[bytes]
-    # Its target until now.
-    target: Set[Place]
-
-
-def assign_simple(sharers: list[Sharer], ready: Mapping[bytes, Set[int]]) -> Targets:
+def assign_simple(sharers: list[Subscriber], ready: Mapping[bytes, Set[int]]) -> Targets:
     """Return the partitions of each member. `ready` has the partitions that may be assigned, by topic."""
     targets: Targets = {each.member_id: set() for each in sharers}
     blocks: dict[tuple[int, ...], list[Place]] = {}
@@ -38,7 +26,7 @@ def assign_simple(sharers: list[Sharer], ready: Mapping[bytes, Set[int]]) -> Tar
     return targets
 
 
-def _share(sharers: list[Sharer], places: list[Place], targets: Targets) -> None:
+def _share(sharers: list[Subscriber], places: list[Place], targets: Targets) -> None:
     """Share partitions among members that all subscribe them."""
     if not places:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages import share_group_heartbeat
@@ -23,41 +23,45 @@ from ....protocol.messages.describe_share_group_offsets import (
 from ....protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...turns import LargeResponse, Made, fill
-from ..calls import Call, Eventual
+from ..calls import Call, Eventual, awaited
 from ..groups.actor import GroupActor
 from ..groups.events import Delete
 from ..groups.limits import GroupLimits
+from ..groups.records import Record
 from ..interfaces import Context, Topics
-from ..modern import responses
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
-from ..share_states.persister import Persister, ShareKey
+from ..shards import Shards
+from ..share_states.persister import ShareKey
+from ..share_states.routed_persister import RoutedPersister
 from . import initialization, offsets, requests
 from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
 from .target import SHARE_TARGET
 
 
-class Groups(responses.Groups, Protocol):
+class Groups(Protocol):
     """What the group coordinator does for groups of every kind."""
 
     @property
+    def shards(self) -> Shards[GroupActor, Record]: ...
+    @property
     def serves_share_groups(self) -> bool: ...
     def limits(self, group_id: str) -> GroupLimits: ...
-    def add(self, group_id: str) -> GroupActor: ...
     def compute_target(self, actor: GroupActor, target: TargetOf[Any]) -> None: ...
 
 
 class ShareGroups:
     """The share groups of one broker."""
 
-    def __init__(self, groups: Groups, topics: Topics, persister: Persister, assignors: tuple[str, ...]) -> None:
+    def __init__(self, groups: Groups, topics: Topics, persister: RoutedPersister, assignors: tuple[str, ...]) -> None:
         self._groups = groups
+        self._shards = groups.shards
         self._topics = topics
         self._persister = persister
         self._description = requests.description(assignors[0])
-        self._work = StateWork(persister, groups.groups.get)
+        self._work = StateWork(persister, groups.shards.actors.get)
 
     def stop(self) -> None:
         """End what is under way. Idempotent."""
@@ -79,18 +83,23 @@ class ShareGroups:
         rejection = requests.rejection(request)
         if rejection is not None:
             return respond(rejection)
-        actor = self._groups.groups.get(group_id)
+        actor = self._shards.actors.get(group_id)
         if actor is None:
-            error = self._groups.check(group_id)
+            error = self._shards.check(group_id)
             if error is not ErrorCode.NONE:
                 return respond(error)
-            actor = self._groups.add(group_id)
+            actor = self._shards.add(group_id)
         # A config may have changed since the group was made.
         actor.state.limits = limits
         call = Call(respond)
         client = context.client_id, context.client_host
         said = request.rack_id, request.subscribed_topic_names
-        starter = _Starter(self._work, group_id)
+
+        def start(answer: StatesWanted | ErrorCode) -> None:
+            if isinstance(answer, StatesWanted):
+                self._work.want(group_id, answer)
+
+        starter: Call[StatesWanted | ErrorCode, None] = Call(start)
         actor.feed(ShareHeartbeat(call, starter, request.member_id, request.member_epoch, *client, *said))
         return call.result(lambda: self._groups.compute_target(actor, SHARE_TARGET))
 
@@ -98,7 +107,7 @@ class ShareGroups:
         self, context: Context, request: ShareGroupDescribeRequest
     ) -> ShareGroupDescribeResponse | LargeResponse[ShareGroupDescribeResponse]:
         """Answer a ShareGroupDescribe."""
-        return describe(self._description, self._groups, self._topics, request, self._groups.serves_share_groups)
+        return describe(self._description, self._shards, self._topics, request, self._groups.serves_share_groups)
 
     # -- Offsets
 
@@ -110,7 +119,7 @@ class ShareGroups:
         response = DescribeShareGroupOffsetsResponse()
         for each in request.groups:
             error = self._error(each.group_id, may_be_empty=True)
-            actor = self._groups.groups.get(each.group_id)
+            actor = self._shards.actors.get(each.group_id)
             response.groups.append(await reader.describe(each, None if actor is None else actor.state, error))
         size = sum(len(topic.partitions) for group in response.groups for topic in group.topics)
         return fill(response, iter(()), size)
@@ -125,10 +134,10 @@ class ShareGroups:
             error = self._error(group_id)
             if error is not ErrorCode.NONE:
                 return AlterShareGroupOffsetsResponse(error_code=error, error_message=error.text)
-            actor = self._groups.groups.get(group_id)
+            actor = self._shards.actors.get(group_id)
             errors: dict[tuple[bytes, int], KafkaError] = {}
             if starts.places or actor is not None:
-                actor = actor or self._groups.add(group_id)
+                actor = actor or self._shards.add(group_id)
                 answer = await _fed(actor, lambda call: AlterStates(call, starts.topics))
                 if not isinstance(answer, StatesWanted):
                     return AlterShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
@@ -148,7 +157,7 @@ class ShareGroups:
             error = self._error(group_id)
             if error is not ErrorCode.NONE:
                 return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
-            actor = self._groups.groups.get(group_id)
+            actor = self._shards.actors.get(group_id)
             ids = offsets.ids_of(request, self._topics)
             answer = initialization.not_share(group_id, None)
             if actor is not None:
@@ -163,7 +172,7 @@ class ShareGroups:
     async def _delete_states(self, group_id: str, wanted: StatesWanted) -> dict[tuple[bytes, int], KafkaError]:
         """Delete states, and note of which topics all are deleted. Return the errors."""
         errors = await self._work.each(wanted.places, lambda place: self._work.delete(group_id, place))
-        actor = self._groups.groups.get(group_id)
+        actor = self._shards.actors.get(group_id)
         if actor is not None:
             actor.feed(StatesDeleted(wanted.topics - {topic_id for topic_id, _ in errors}))
         return errors
@@ -187,11 +196,11 @@ class ShareGroups:
             elif answer.error is not ErrorCode.GROUP_ID_NOT_FOUND:
                 return respond(answer.error)
             # It is a share group without states, a group of another kind, or none.
-            if self._groups.groups.get(actor.key) is not actor:
-                return respond(self._groups.check(actor.key) or ErrorCode.GROUP_ID_NOT_FOUND)
+            if self._shards.actors.get(actor.key) is not actor:
+                return respond(self._shards.check(actor.key) or ErrorCode.GROUP_ID_NOT_FOUND)
             call: Call[Any, Any] = Call(respond)
             actor.feed(Delete(call))
-            return await _answer(call)
+            return await awaited(call.result())
 
     def _error(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         """Return why share groups, or this one, are not served here."""
@@ -199,32 +208,12 @@ class ShareGroups:
             return ErrorCode.UNSUPPORTED_VERSION
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
-        return ErrorCode.NONE if group_id in self._groups.groups else self._groups.check(group_id)
-
-
-class _Starter:
-    """Takes the states that a heartbeat wants, once the log has what it was about."""
-
-    __slots__ = ("_group_id", "_work")
-
-    def __init__(self, work: StateWork, group_id: str) -> None:
-        self._work = work
-        self._group_id = group_id
-
-    def answer(self, answer: Any, /) -> None:
-        if isinstance(answer, StatesWanted):
-            self._work.want(self._group_id, answer)
+        return ErrorCode.NONE if group_id in self._shards.actors else self._shards.check(group_id)
 
 
 async def _fed(actor: GroupActor, event: Callable[[Any], AlterStates | DeleteStates]) -> StatesWanted | Rejection:
     """Feed an event, and return its answer. An error has its own text."""
     call: Call[Any, Any] = Call(lambda answer: answer)
     actor.feed(event(call))
-    answer = await _answer(call)
+    answer = await awaited(call.result())
     return Rejection(answer, answer.text) if isinstance(answer, ErrorCode) else answer
-
-
-async def _answer(call: Call[Any, Any]) -> Any:
-    """Return what a call is answered."""
-    found: Eventual[Any] = call.result()
-    return await cast("asyncio.Future[Any]", found) if isinstance(found, asyncio.Future) else found

@@ -13,7 +13,8 @@ from ....protocol.primitives import ZERO_UUID
 from ..groups.group import Group
 from ..interfaces import Topics
 from ..modern.state import Place, by_topic
-from ..share_states.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, Persister, ShareKey
+from ..share_states.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareKey
+from ..share_states.routed_persister import RoutedPersister
 from .state import united
 
 _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -35,7 +36,7 @@ class Reader:
     """Reads where groups are, and how far behind the ends of their partitions."""
 
     def __init__(
-        self, persister: Persister, topics: Topics, each: Each, end_offset: Callable[[str, int], Awaitable[int]]
+        self, persister: RoutedPersister, topics: Topics, each: Each, end_offset: Callable[[str, int], Awaitable[int]]
     ) -> None:
         """`each` does work for many partitions; `end_offset` finds the end of one."""
         self._persister = persister

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from weakref import WeakValueDictionary
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ..groups.actor import GroupActor
 from ..modern.state import Place
-from ..share_states.persister import UNINITIALIZED_OFFSET, Persister, ShareKey
+from ..share_states.persister import UNINITIALIZED_OFFSET, ShareKey
+from ..share_states.routed_persister import RoutedPersister
 from .events import StatesInitialized, StatesWanted
 
 # States that one group has the share coordinator work on at the same time.
@@ -22,15 +23,12 @@ _log = logging.getLogger(__name__)
 class StateWork:
     """Begins and deletes the states of groups' partitions, from the first call to `stop`."""
 
-    def __init__(self, persister: Persister, find: Callable[[str], GroupActor | None]) -> None:
+    def __init__(self, persister: RoutedPersister, find: Callable[[str], GroupActor | None]) -> None:
         """`find` returns the group of an id, if this broker coordinates it."""
         self._persister = persister
         self._find = find
-        # Invariant: no lock that nobody holds or waits for.
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: dict[str, int] = {}
-        # The groups whose members wait for states that are being begun.
-        self._wanted: set[str] = set()
+        # Those that somebody holds or waits for.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -43,36 +41,23 @@ class StateWork:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the states of a share group could not be worked on", exc_info=error)
 
-    @asynccontextmanager
-    async def turn(self, group_id: str) -> AsyncGenerator[None]:
-        """Wait for earlier work on the group, and keep later work waiting."""
-        lock = self._locks.setdefault(group_id, asyncio.Lock())
-        self._waiting[group_id] = self._waiting.get(group_id, 0) + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._waiting[group_id] -= 1
-            if not self._waiting[group_id]:
-                del self._waiting[group_id], self._locks[group_id]
+    def turn(self, group_id: str) -> asyncio.Lock:
+        """Return what waits for earlier work on the group, and keeps later work waiting."""
+        return self._locks.setdefault(group_id, asyncio.Lock())
 
     # -- Members wait for partitions
 
     def want(self, group_id: str, wanted: StatesWanted) -> None:
         """Begin the states that a heartbeat wants, unless there is work on the group: the next heartbeat asks again."""
-        if group_id not in self._locks and group_id not in self._wanted:
-            self._wanted.add(group_id)
-            task = asyncio.ensure_future(self._initialize_all(group_id, wanted))
+        if group_id not in self._locks:
+            task = asyncio.ensure_future(self._initialize_all(self.turn(group_id), group_id, wanted))
             self._tasks.add(task)
             task.add_done_callback(self._done)
 
-    async def _initialize_all(self, group_id: str, wanted: StatesWanted) -> None:
-        try:
-            async with self.turn(group_id):
-                errors = await self.each(wanted.places, lambda place: self._begin(group_id, place, wanted.state_epoch))
-                self.tell(group_id, wanted.places, errors)
-        finally:
-            self._wanted.discard(group_id)
+    async def _initialize_all(self, turn: asyncio.Lock, group_id: str, wanted: StatesWanted) -> None:
+        async with turn:
+            errors = await self.each(wanted.places, lambda place: self._begin(group_id, place, wanted.state_epoch))
+            self.tell(group_id, wanted.places, errors)
 
     async def _begin(self, group_id: str, place: Place, state_epoch: int) -> None:
         """Begin a state, unless there is one: then this broker, or the one before, could not note that it is."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from ....protocol.messages.share_group_records import ShareGroupMemberMetadataValue
 from ..groups.group import Group
 from ..modern import draft
-from ..modern.state import Targets
+from ..modern.state import Subscriber, Targets
 from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told
 from . import changes
-from .assignor import Sharer, assign_simple
+from .assignor import assign_simple
 from .events import ShareHeartbeat
 from .state import Member, ShareGroup
 
@@ -37,13 +37,13 @@ def _assignment(group: Group, body: ShareGroup, members: Mapping[str, Told]) -> 
             ids[topic.name], initialized[topic_id] = topic_id, states.partitions
 
     def work() -> Targets:
-        sharers: list[Sharer] = []
+        sharers: list[Subscriber] = []
         ready: dict[bytes, frozenset[int]] = {}
         for member_id, (said, target) in members.items():
             if said is not None:
                 own = frozenset(ids[name] for name in ids.keys() & said.subscribed_topic_names)
                 ready.update((topic_id, initialized[topic_id]) for topic_id in own)
-                sharers.append(Sharer(member_id, own, target))
+                sharers.append(Subscriber(member_id, None, own, target))
         return assign_simple(sharers, ready)
 
     return work

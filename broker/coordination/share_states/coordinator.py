@@ -1,7 +1,7 @@
 """The share coordinator: it keeps the delivery states of share groups, and answers the requests about them.
 
 A state belongs to a partition of `__share_group_state` (shards.py) by its group, topic id and partition, and has an
-actor around its machine (machine.py). The leaders of partitions and the group coordinator reach it by a Persister.
+actor around its machine (machine.py). Leaders of partitions and the group coordinator reach it by routed_persister.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The persister: where the leader of a partition keeps what the share groups have done with its records (KIP-932).
+"""What a persister keeps of a partition: what the share groups have done with its records (KIP-932).
 
 Each group has one state for each partition, known by its ShareKey. Its start offset is -1 until the first read finds
 where the group begins. Batches say what happened behind the start offset; what no batch covers is available, or was
@@ -10,8 +10,8 @@ leader which read the state before cannot write over it. A leader tells its lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 # The start offset of a state that was initialized and not written yet, or was never initialized (`read_summary`).
 UNINITIALIZED_OFFSET = -1
@@ -58,46 +58,3 @@ class Progress(NamedTuple):
 
     start_offset: int
     delivery_complete_count: int
-
-
-class Persister(Protocol):
-    """The share coordinator, in this process or on another broker.
-
-    Each method raises KafkaError. Codes of a coordinator (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
-    COORDINATOR_NOT_AVAILABLE) come once the tries are used up: the same call may succeed later.
-    """
-
-    async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        """Begin a state, or begin it again. FENCED_STATE_EPOCH if a newer state epoch is known."""
-        ...
-
-    async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """Return the state, and fence leaders of lower epochs.
-
-        FENCED_LEADER_EPOCH if a newer leader has read it. INVALID_REQUEST if it was not initialized.
-        """
-        ...
-
-    async def write(
-        self,
-        key: ShareKey,
-        state_epoch: int,
-        leader_epoch: int,
-        progress: Callable[[], Progress],
-        batches: Sequence[StateBatch],
-    ) -> None:
-        """Change the state: the batches win over what is there, and what is below the start offset goes.
-
-        `progress` is called for each try: one that comes late must not set back what others have written before it.
-        A start offset of -1 leaves it. FENCED_STATE_EPOCH or FENCED_LEADER_EPOCH if a newer epoch is known,
-        INVALID_REQUEST if the state was not initialized: nothing has changed.
-        """
-        ...
-
-    async def read_summary(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
-        """Return the state without its batches. A start offset of -1 if it was not initialized."""
-        ...
-
-    async def delete(self, key: ShareKey) -> None:
-        """Forget the state. One that does not exist is no error."""
-        ...

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..calls import Call, Eventual
+from ..calls import Call, awaited
 from . import events
 from .coordinator import ShareCoordinator
 from .persister import Progress, ShareKey, ShareState, StateBatch
@@ -29,16 +29,25 @@ def nowhere(key: ShareKey, event: events.Request) -> None:
 
 
 class RoutedPersister:
-    """A Persister."""
+    """Where leaders of partitions and the group coordinator keep the states of share groups (persister.py).
+
+    Each method raises KafkaError. Codes of a coordinator (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
+    COORDINATOR_NOT_AVAILABLE) come once the tries are used up: the same call may succeed later.
+    """
 
     def __init__(self, coordinator: ShareCoordinator, elsewhere: Elsewhere = nowhere) -> None:
         self._coordinator = coordinator
         self._elsewhere = elsewhere
 
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
+        """Begin a state, or begin it again. FENCED_STATE_EPOCH if a newer state epoch is known."""
         await self._ask(key, lambda token: events.Initialize(token, state_epoch, start_offset))
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """Return the state, and fence leaders of lower epochs.
+
+        FENCED_LEADER_EPOCH if a newer leader has read it. INVALID_REQUEST if it was not initialized.
+        """
         return _state(await self._ask(key, lambda token: events.Read(token, leader_epoch)))
 
     async def write(
@@ -49,12 +58,20 @@ class RoutedPersister:
         progress: Callable[[], Progress],
         batches: Sequence[StateBatch],
     ) -> None:
+        """Change the state: the batches win over what is there, and what is below the start offset goes.
+
+        `progress` is called for each try: one that comes late must not set back what others have written before it.
+        A start offset of -1 leaves it. FENCED_STATE_EPOCH or FENCED_LEADER_EPOCH if a newer epoch is known,
+        INVALID_REQUEST if the state was not initialized: nothing has changed.
+        """
         await self._ask(key, lambda token: events.Write(token, state_epoch, leader_epoch, *progress(), batches))
 
-    async def read_summary(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
+    async def read_summary(self, key: ShareKey) -> ShareState:
+        """Return the state without its batches. A start offset of -1 if it was not initialized."""
         return _state(await self._ask(key, events.Summarize))
 
     async def delete(self, key: ShareKey) -> None:
+        """Forget the state. One that does not exist is no error."""
         await self._ask(key, events.Delete)
 
     async def _ask(self, key: ShareKey, make_event: MakeEvent) -> ShareState | None:
@@ -78,14 +95,7 @@ class RoutedPersister:
             event.token = token
             return event
 
-        asked: Eventual[_Answered] = self._coordinator.ask(key, answered_to, _Answered)
-        return (await asked if isinstance(asked, asyncio.Future) else asked).answer
-
-
-class _Answered(NamedTuple):
-    """An answer, which may be None; a call without a response still waits for one."""
-
-    answer: events.Answer
+        return await awaited(self._coordinator.ask(key, answered_to, lambda answer: answer))
 
 
 # What is sent elsewhere is answered by its response.

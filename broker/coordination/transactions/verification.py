@@ -23,6 +23,7 @@ from ....protocol.records.batch import BatchHeader
 from ...configs.broker_config import BrokerConfig
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
+from ..calls import awaited
 from ..interfaces import Question, TopicPartition
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ class Verification:
             if self._ask_remotely is not None and self._is_remote(asked.transactional_id):
                 error = await self._ask_remotely(asked)
             else:
-                word = self._transactions.verify(asked)
-                error = await word if isinstance(word, asyncio.Future) else word
+                error = await awaited(self._transactions.verify(asked))
             backoff_s = config.add_partitions_to_txn_retry_backoff_ms / 1000
             is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and asked.implicit
             if not is_early or loop.time() + backoff_s >= late_s:

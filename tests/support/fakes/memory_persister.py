@@ -59,7 +59,7 @@ class MemoryPersister:
             known.state_epoch, known.leader_epoch, start, delivery_complete_count, tuple(combined)
         )
 
-    async def read_summary(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
+    async def read_summary(self, key: ShareKey) -> ShareState:
         self._fail()
         known = self.states.get(key)
         return ShareState(0, 0, UNINITIALIZED_OFFSET, UNKNOWN_COUNT) if known is None else known._replace(batches=())

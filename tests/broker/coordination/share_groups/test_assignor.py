@@ -6,13 +6,14 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.share_groups.assignor import Sharer, Targets, assign_simple
+from odradek.broker.coordination.modern.state import Subscriber
+from odradek.broker.coordination.share_groups.assignor import Targets, assign_simple
 
 T, U = b"t" * 16, b"u" * 16
 
 
-def sharers(count: int, before: Targets | None = None, topics: frozenset[bytes] = frozenset({T})) -> list[Sharer]:
-    return [Sharer(f"m{n}", topics, (before or {}).get(f"m{n}", set())) for n in range(count)]
+def sharers(count: int, before: Targets | None = None, topics: frozenset[bytes] = frozenset({T})) -> list[Subscriber]:
+    return [Subscriber(f"m{n}", None, topics, (before or {}).get(f"m{n}", set())) for n in range(count)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5))
@@ -34,7 +35,7 @@ def test_members_and_partitions_of_one_topic_share_alike(steps: list[tuple[int, 
 
 @given(st.lists(st.sampled_from([frozenset({T}), frozenset({U}), frozenset({T, U})]), min_size=1, max_size=8))
 def test_each_partition_has_a_member_that_subscribes_it(subscriptions: list[frozenset[bytes]]) -> None:
-    members = [Sharer(f"m{n}", topics, set()) for n, topics in enumerate(subscriptions)]
+    members = [Subscriber(f"m{n}", None, topics, set()) for n, topics in enumerate(subscriptions)]
     targets = assign_simple(members, {T: {0, 1}, U: {0, 1, 2}})
     for member in members:
         assert {place[0] for place in targets[member.member_id]} <= member.topics
