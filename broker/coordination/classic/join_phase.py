@@ -8,9 +8,10 @@ place. In a stable group that takes no rebalance, if the elected protocol stays.
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_history import HistoricCause
 from ..groups.events import CancelTimer, Join, Joined, Outcome, Protocols, SessionExpired, SetTimer, Synced, rejection
 from ..groups.group import Group, generation_record
-from ..groups.history import Cause, CauseKind
+from ..groups.history import CauseKind
 from ..groups.subscriptions import CONSUMER, read_subscription
 from . import rebalance
 from .roster import Member, elect_protocol
@@ -100,7 +101,7 @@ def _join_again(group: Group, event: Join, outcome: Outcome, now_ms: int) -> Non
     rebalance.trigger(group, [] if cause is None else [cause], outcome, now_ms)
 
 
-def _cause_to_rebalance(group: Group, member: Member, event: Join) -> Cause | None:
+def _cause_to_rebalance(group: Group, member: Member, event: Join) -> HistoricCause | None:
     """Return why a join needs a new generation, or None if the current one will do (its answer was lost, say)."""
     if member.protocols != event.protocols:
         return _describe_change(group, member, event)
@@ -110,7 +111,7 @@ def _cause_to_rebalance(group: Group, member: Member, event: Join) -> Cause | No
     return None
 
 
-def _describe_change(group: Group, member: Member, event: Join) -> Cause:
+def _describe_change(group: Group, member: Member, event: Join) -> HistoricCause:
     """Return what is new in a member's metadata: the topics, if they can be read."""
     old, new = _topics(group, member.protocols), _topics(group, event.protocols)
     if old is None or new is None or old == new:

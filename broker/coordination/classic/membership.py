@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_history import HistoricCause
 from ..groups.events import Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
 from ..groups.group import Group
-from ..groups.history import UNKNOWN_MS, Cause, CauseKind
+from ..groups.history import UNKNOWN_MS, CauseKind
 from . import rebalance
 from .guards import check_member
 from .roster import Member
@@ -29,7 +28,7 @@ def heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> 
 
 def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
     """Take out all members of the request, with one rebalance for all of them."""
-    gone: list[Cause] = []
+    gone: list[HistoricCause] = []
     errors: list[ErrorCode] = []
     was_pending = False
     for leaver in event.members:
@@ -83,10 +82,10 @@ def _pending_id_expired(group: Group, member_id: str, outcome: Outcome, now_ms: 
         rebalance.complete_if_all_joined(group, outcome, now_ms)
 
 
-def _cause_of_expiry(member: Member, now_ms: int) -> Cause:
+def _cause_of_expiry(member: Member, now_ms: int) -> HistoricCause:
     silent_ms = UNKNOWN_MS if member.heard_ms < 0 else max(now_ms - member.heard_ms, 0)
     if member.is_new:
         detail = "never had an answer to its first join"
     else:
         detail = f"session.timeout.ms {member.session_timeout_ms}"
-    return replace(member.cause(CauseKind.EXPIRED, detail), silent_ms=silent_ms)
+    return member.cause(CauseKind.EXPIRED, detail, silent_ms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_history import HistoricCause
 from ..groups.events import (
     CancelTimer,
     InitialDelayPassed,
@@ -25,7 +26,7 @@ from ..groups.events import (
 )
 from ..groups.events import Rebalance as RebalanceEvent
 from ..groups.group import Group, generation_record
-from ..groups.history import Cause, CauseKind, Ending, Fate, Rebalance, cut
+from ..groups.history import CauseKind, Ending, Fate, Rebalance, cut
 from .roster import Member, elect_protocol
 from .sessions import remove_member, start_session
 from .states import GroupState
@@ -37,10 +38,10 @@ _SYNCS_ARE_OVER: CancelTimer[TimerEvent] = CancelTimer(SyncTimeout())
 def rebalance(group: Group, event: RebalanceEvent, outcome: Outcome, now_ms: int) -> None:
     """Begin a rebalance of the members that there are, unless one runs."""
     if group.roster.members and group.state is not GroupState.PREPARING_REBALANCE:
-        prepare(group, [Cause(CauseKind.REQUESTED)], outcome, now_ms)
+        prepare(group, [HistoricCause(CauseKind.REQUESTED)], outcome, now_ms)
 
 
-def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int) -> None:
+def trigger(group: Group, causes: Sequence[HistoricCause], outcome: Outcome, now_ms: int) -> None:
     """Begin a rebalance because membership or metadata changed, or note the change in the one that runs."""
     if group.state is GroupState.PREPARING_REBALANCE:
         _note_change(group, causes, now_ms)
@@ -49,7 +50,7 @@ def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int
         prepare(group, causes, outcome, now_ms)
 
 
-def prepare(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int) -> None:
+def prepare(group: Group, causes: Iterable[HistoricCause], outcome: Outcome, now_ms: int) -> None:
     """Begin a rebalance: all members must join again."""
     _begin_history(group, causes, outcome, now_ms)
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -165,7 +166,7 @@ def sync_timeout(group: Group, event: SyncTimeout, outcome: Outcome, now_ms: int
 # -- Parts
 
 
-def _begin_history(group: Group, causes: Iterable[Cause], outcome: Outcome, now_ms: int) -> None:
+def _begin_history(group: Group, causes: Iterable[HistoricCause], outcome: Outcome, now_ms: int) -> None:
     """Note a new rebalance. One that still runs is overtaken."""
     if group.rebalances and group.rebalances[-1].ending is Ending.RUNNING:
         end(group, Ending.OVERTAKEN, outcome, now_ms)
@@ -174,7 +175,7 @@ def _begin_history(group: Group, causes: Iterable[Cause], outcome: Outcome, now_
     group.rebalances.append(current)
 
 
-def _note_change(group: Group, causes: Sequence[Cause], now_ms: int) -> None:
+def _note_change(group: Group, causes: Sequence[HistoricCause], now_ms: int) -> None:
     """Note causes that came while members were still joining."""
     current = group.rebalances[-1]
     current.add(causes)

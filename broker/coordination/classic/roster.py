@@ -5,12 +5,15 @@ Every change keeps the roster's invariants. The roster knows no states, timers o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from ....protocol.messages.group_history import HistoricCause
 from ....protocol.messages.group_records import MemberMetadata
 from ..groups.events import Join, Joined, Protocols, Synced, Token
-from ..groups.history import UNKNOWN_MS, Cause, CauseKind
+from ..groups.history import UNKNOWN_MS, CauseKind
+from ..modern.state import count
 
 
 @dataclass(slots=True)
@@ -70,9 +73,10 @@ class Member:
             assignment=assignment,
         )
 
-    def cause(self, kind: CauseKind, detail: str | None = None) -> Cause:
+    def cause(self, kind: CauseKind, detail: str | None = None, silent_ms: int = UNKNOWN_MS) -> HistoricCause:
         """Return this member as the cause of a rebalance."""
-        return Cause(kind, self.member_id, self.instance_id, self.client_id, self.client_host, detail=detail or "")
+        who = self.member_id, self.instance_id, self.client_id, self.client_host
+        return HistoricCause(kind, *who, silent_ms, detail or "")
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return the member's metadata for a protocol, or nothing if it does not support it."""
@@ -101,7 +105,7 @@ class Roster:
         # Invariant: a subset of `members`. Those that have not yet synced in this generation.
         self.not_synced: set[str] = set()
         # Invariant: the number of members that support each protocol, without zeros.
-        self.supporters: dict[str, int] = {}
+        self.supporters: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -169,15 +173,10 @@ class Roster:
     def supports(self, protocols: Protocols) -> bool:
         """Return whether all members support one of these protocols."""
         member_count = len(self.members)
-        return any(self.supporters.get(name, 0) == member_count for name, _ in protocols)
+        return any(self.supporters[name] == member_count for name, _ in protocols)
 
-    def _count(self, member: Member, step: int) -> None:
-        for name in dict(member.protocols):
-            count = self.supporters.get(name, 0) + step
-            if count:
-                self.supporters[name] = count
-            else:
-                del self.supporters[name]
+    def _count(self, member: Member, by: int) -> None:
+        count(self.supporters, dict(member.protocols), by)
 
 
 def elect_protocol(members: Collection[Member]) -> str:

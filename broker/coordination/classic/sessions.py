@@ -38,3 +38,13 @@ def remove_member(group: Group, member_id: str, outcome: Outcome) -> None:
         outcome.reply(sync, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
     if group.leader == member_id:
         group.leader = next(iter(group.roster.members), None)
+
+
+def answer_parked(group: Group, error: ErrorCode, outcome: Outcome) -> None:
+    """Answer all parked requests with an error. No timer changes."""
+    for member_id, join in group.roster.joins.items():
+        outcome.reply(join, Joined(error, member_id))
+    for sync in group.roster.syncs.values():
+        outcome.reply(sync, Synced(error))
+    group.roster.joins.clear()
+    group.roster.syncs.clear()

@@ -15,7 +15,7 @@ from ..groups.events import CancelTimer, Heartbeat, Join, Joined, Outcome, SetTi
 from ..groups.group import Group
 from ..groups.subscriptions import CONSUMER, read_subscription
 from . import changes, departure, heartbeat, migration
-from .events import ConsumerHeartbeat, RejoinLate, SyncLate
+from .events import REJOIN, SYNC, ConsumerHeartbeat, MemberLate
 from .state import ConsumerGroup, Member, MemberState
 from .target import Draft
 
@@ -45,7 +45,7 @@ def sync(group: Group, event: Sync, outcome: Outcome, now_ms: int) -> None:
         outcome.reply(event.token, Synced(error.code))
         return
     departure.start_session(group, member.member_id, member.said, outcome)
-    outcome.timers.append(CancelTimer(SyncLate(member.member_id)))
+    outcome.timers.append(CancelTimer(MemberLate(member.member_id, SYNC)))
     assignment = migration.assignment_bytes(member.current.assigned, group.topics)
     outcome.reply(event.token, Synced(ErrorCode.NONE, CONSUMER, protocol, assignment))
 
@@ -69,7 +69,7 @@ def beat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
         return
     if member.member_id not in body.rejoining:
         body.rejoining.add(member.member_id)
-        outcome.timers.append(SetTimer(RejoinLate(member.member_id), said.rebalance_timeout_ms))
+        outcome.timers.append(SetTimer(MemberLate(member.member_id, REJOIN), said.rebalance_timeout_ms))
     outcome.reply(event.token, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -148,9 +148,9 @@ def _join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
         migration.downgrade(group, body, draft.epoch, list(here.values()), outcome, now_ms)
         now = now._replace(epoch=draft.epoch)
     else:
-        outcome.timers.append(SetTimer(SyncLate(member_id), event.rebalance_timeout_ms))
+        outcome.timers.append(SetTimer(MemberLate(member_id, SYNC), event.rebalance_timeout_ms))
     body.rejoining.discard(member_id)
-    outcome.timers.append(CancelTimer(RejoinLate(member_id)))
+    outcome.timers.append(CancelTimer(MemberLate(member_id, REJOIN)))
     answer = Joined(ErrorCode.NONE, member_id, now.epoch, CONSUMER, event.protocols[0][0])
     outcome.reply(event.token, answer)
 

@@ -10,15 +10,7 @@ from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
 from ..modern.state import NEVER_COMPUTED
 from ..modern.target import metadata_hash
 from . import changes, migration, regexes
-from .events import (
-    STATIC_LEAVE_EPOCH,
-    ConsumerHeartbeat,
-    MemberTimer,
-    RejoinLate,
-    RevocationLate,
-    SyncLate,
-    member_timers,
-)
+from .events import REJOIN, REVOKE, STATIC_LEAVE_EPOCH, ConsumerHeartbeat, MemberLate, MemberTimer, member_timers
 from .state import ConsumerGroup, Member, MemberState
 
 
@@ -41,7 +33,7 @@ def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int)
         away = member.current._replace(epoch=STATIC_LEAVE_EPOCH, assigned=held, revoking={})
         away = away._replace(state=MemberState.STABLE)
         outcome.records.append(changes.current(group.group_id, member.member_id, away))
-        outcome.timers.append(CancelTimer(RevocationLate(member.member_id)))
+        outcome.timers.append(CancelTimer(MemberLate(member.member_id, REVOKE)))
     outcome.reply(event.token, Beat(event.member_id, event.epoch))
 
 
@@ -72,27 +64,21 @@ def _leaver(body: ConsumerGroup, leaver: Leaver) -> tuple[Member | None, ErrorCo
     return member, ErrorCode.UNKNOWN_MEMBER_ID if member is None else ErrorCode.NONE
 
 
-# What a member did not do before its time was over.
-_LATE: dict[type[MemberTimer], str] = {
-    MemberSilent: "it sent no heartbeat within the session timeout",
-    RevocationLate: "it did not give its partitions up within its rebalance timeout",
-    RejoinLate: "it did not join again within its rebalance timeout",
-    SyncLate: "it did not sync within its rebalance timeout",
-}
-
-
 def late(group: Group, event: MemberTimer, outcome: Outcome, now_ms: int) -> None:
     """Remove a member whose time is over. One of the consumer protocol neither joins nor syncs."""
     body = group.consumer
     member = None if body is None else body.members.get(event.member_id)
     if body is None or member is None:
         return
-    if isinstance(event, RejoinLate | SyncLate) and not migration.is_classic(member):
-        return
-    if isinstance(event, RejoinLate) and event.member_id not in body.rejoining:
-        return
+    why = "sent no heartbeat within the session timeout"
+    if isinstance(event, MemberLate):
+        if event.kind != REVOKE and not migration.is_classic(member):
+            return
+        if event.kind == REJOIN and event.member_id not in body.rejoining:
+            return
+        why = f"did not {event.kind} within its rebalance timeout"
     remove(group, body, [member], outcome, now_ms)
-    outcome.notes.append(f"group {group.group_id}: member {event.member_id} is removed: {_LATE[event.__class__]}")
+    outcome.notes.append(f"group {group.group_id}: member {event.member_id} is removed: it {why}")
 
 
 def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome, now_ms: int) -> None:

@@ -42,36 +42,24 @@ class ConsumerHeartbeat:
         return self.epoch == 0 or (self.rebalance_timeout_ms != -1 and names_topics and self.owned is not None)
 
 
-# The names tell the timers of one member apart: tuples with equal fields are equal.
+# What a member has its rebalance timeout for. Only one of the classic protocol joins again, and syncs.
+REVOKE, REJOIN, SYNC = "give its partitions up", "join again", "sync"
 
 
-class RevocationLate(NamedTuple):
-    """A member has not given its partitions up within its rebalance timeout."""
-
-    member_id: str
-    kind: str = "revocation"
-
-
-class RejoinLate(NamedTuple):
-    """A member of the classic protocol has not joined again within its rebalance timeout."""
+class MemberLate(NamedTuple):
+    """A member has not done something within its rebalance timeout."""
 
     member_id: str
-    kind: str = "rejoin"
+    # REVOKE, REJOIN or SYNC. It tells the timers of a member apart: tuples with equal fields are equal.
+    kind: str
 
 
-class SyncLate(NamedTuple):
-    """A member of the classic protocol has not fetched its assignment within its rebalance timeout."""
-
-    member_id: str
-    kind: str = "sync"
-
-
-MemberTimer = MemberSilent | RevocationLate | RejoinLate | SyncLate
+MemberTimer = MemberSilent | MemberLate
 
 
 def member_timers(member_id: str) -> list[MemberTimer]:
     """Return the timers that a member may have."""
-    return [MemberSilent(member_id), RevocationLate(member_id), RejoinLate(member_id), SyncLate(member_id)]
+    return [MemberSilent(member_id), *(MemberLate(member_id, kind) for kind in (REVOKE, REJOIN, SYNC))]
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from functools import partial
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ..classic.sessions import answer_parked
 from ..groups.events import CancelTimer, Outcome, SetTimer
 from ..groups.group import Group
 from ..groups.records import ClassicEnded
@@ -20,7 +21,7 @@ from ..modern.events import Beat
 from ..modern.state import Place
 from ..modern.target import metadata_hash
 from . import changes, departure, migration, regexes
-from .events import STATIC_LEAVE_EPOCH, ConsumerHeartbeat, RevocationLate
+from .events import REVOKE, STATIC_LEAVE_EPOCH, ConsumerHeartbeat, MemberLate
 from .reconciliation import Reconciliation
 from .state import ConsumerGroup, Current, Member, MemberState
 from .target import CONSUMER_TARGET, Draft, elects_another
@@ -41,7 +42,8 @@ def _live(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int)
     draft = Draft(group, body, event, outcome, now_ms, member, merged(member.said, event), epoch=body.epoch)
     now = advance(draft)
     if is_upgrade:
-        migration.answer_parked(group, outcome)
+        # The members whose joins and syncs wait in the classic group join again.
+        answer_parked(group, ErrorCode.REBALANCE_IN_PROGRESS, outcome)
     is_told = event.is_full or now.assigned.keys() != member.current.assigned.keys()
     assignment = tuple(sorted(now.assigned)) if is_told else None
     outcome.reply(event.token, Beat(event.member_id, now.epoch, assignment))
@@ -234,6 +236,6 @@ def _set_timers(draft: Draft, now: Current) -> None:
     known = draft.body.members.get(member_id)
     was = MemberState.STABLE if known is None else known.current.state
     if now.state is MemberState.UNREVOKED_PARTITIONS and was is not MemberState.UNREVOKED_PARTITIONS:
-        timers.append(SetTimer(RevocationLate(member_id), draft.said.rebalance_timeout_ms))
+        timers.append(SetTimer(MemberLate(member_id, REVOKE), draft.said.rebalance_timeout_ms))
     elif now.state is not MemberState.UNREVOKED_PARTITIONS and was is MemberState.UNREVOKED_PARTITIONS:
-        timers.append(CancelTimer(RevocationLate(member_id)))
+        timers.append(CancelTimer(MemberLate(member_id, REVOKE)))

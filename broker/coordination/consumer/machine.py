@@ -13,7 +13,7 @@ from ..groups import events
 from ..groups.group import Group, empty_record
 from ..modern.events import MemberSilent, TargetComputed
 from . import changes, classic_members, departure, heartbeat, offsets, regexes
-from .events import ConsumerHeartbeat, MemberTimer, RegexesResolved, RevocationLate
+from .events import REVOKE, ConsumerHeartbeat, MemberLate, MemberTimer, RegexesResolved
 from .state import MemberState
 from .target import CONSUMER_TARGET
 
@@ -47,7 +47,7 @@ def _wait_for_revocation(group: Group, member_id: str, outcome: events.Outcome) 
     member = None if group.consumer is None else group.consumer.members.get(member_id)
     if member is None or member.said is None or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         return
-    outcome.timers.append(events.SetTimer(RevocationLate(member_id), member.said.rebalance_timeout_ms))
+    outcome.timers.append(events.SetTimer(MemberLate(member_id, REVOKE), member.said.rebalance_timeout_ms))
 
 
 def _append_failed(group: Group, event: events.Failed, outcome: events.Outcome, now_ms: int) -> None:

@@ -27,12 +27,10 @@ from ..classic.roster import Member as ClassicMember
 from ..groups.events import (
     CancelTimer,
     InitialDelayPassed,
-    Joined,
     Outcome,
     RebalanceTimeout,
     SessionExpired,
     SetTimer,
-    Synced,
     SyncTimeout,
 )
 from ..groups.group import Group
@@ -43,7 +41,7 @@ from ..modern.events import MemberSilent
 from ..modern.state import Place, by_topic
 from ..modern.target import metadata_hash
 from . import changes
-from .events import RevocationLate, member_timers
+from .events import REVOKE, MemberLate, member_timers
 from .state import ConsumerGroup, Current, Member, MemberState
 
 # What reads assignments of every version.
@@ -74,18 +72,8 @@ def upgrade(group: Group, outcome: Outcome) -> ConsumerGroup:
         outcome.timers.append(CancelTimer(SessionExpired(member.member_id)))
         outcome.timers.append(SetTimer(MemberSilent(member.member_id), member.session_timeout_ms))
         if body.members[member.member_id].current.revoking:
-            outcome.timers.append(SetTimer(RevocationLate(member.member_id), member.rebalance_timeout_ms))
+            outcome.timers.append(SetTimer(MemberLate(member.member_id, REVOKE), member.rebalance_timeout_ms))
     return body
-
-
-def answer_parked(group: Group, outcome: Outcome) -> None:
-    """Let the members whose joins and syncs wait in the classic group join again."""
-    for member_id, join in group.roster.joins.items():
-        outcome.reply(join, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
-    for sync in group.roster.syncs.values():
-        outcome.reply(sync, Synced(ErrorCode.REBALANCE_IN_PROGRESS))
-    group.roster.joins.clear()
-    group.roster.syncs.clear()
 
 
 def _obstacle(group: Group) -> str:

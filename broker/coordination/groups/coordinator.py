@@ -225,15 +225,16 @@ class GroupCoordinator:
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
         """Answer a LeaveGroup."""
         version = context.api_version
-        respond = requests.leave_response(request, version)
+        call = Call(requests.leave_response(request, version))
+        event = requests.leave_event(call, request, version)
         actor = self._with_members(request.group_id)
         if actor is None:
             error = self._absence(request.group_id)
             if error is not ErrorCode.UNKNOWN_MEMBER_ID:
                 return LeaveGroupResponse(error_code=error)
-            return respond(events.Left([error] * requests.leavers(request, version)))
-        call = Call(respond)
-        actor.feed(requests.leave_event(call, request, version))
+            call.answer(events.Left([error] * len(event.members)))
+        else:
+            actor.feed(event)
         return call.result()
 
     # -- Membership of consumer groups (KIP-848)

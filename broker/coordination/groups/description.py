@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from ....protocol.codec import encode_versioned
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
+from ....protocol.messages.group_history import GroupHistory, HistoricRebalance, HistoricWait
 from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...security import acls
 from ...turns import LargeResponse, fill
 from ..classic.states import GroupState
 from .group import Group
-from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
+from .history import Ending, Fate, Rebalance, slowest
 from .subscriptions import CONSUMER
 
 # Since this version an unknown group is GROUP_ID_NOT_FOUND. Before, it is Dead and no error (KIP-1043).
@@ -70,7 +70,7 @@ def history(group: Group, now_ms: int) -> bytes:
     """Return the group's rebalances, the oldest first, as the tagged field `history` carries them."""
     rebalances = [_rebalance(each) for each in group.rebalances]
     if rebalances and group.rebalances[-1].ending is Ending.RUNNING:
-        rebalances[-1].waited = [_waited(each) for each in _missing(group, group.rebalances[-1], now_ms)]
+        rebalances[-1].waited = _missing(group, group.rebalances[-1], now_ms)
     return encode_versioned(GroupHistory(rebalances), 0)
 
 
@@ -86,37 +86,20 @@ def _rebalance(each: Rebalance) -> HistoricRebalance:
         each.members,
         each.protocol,
         each.leader,
-        [_cause(cause) for cause in each.causes],
+        each.causes,
         each.more_causes,
-        [_waited(waited) for waited in each.waited],
+        each.waited,
     )
 
 
-def _cause(cause: Cause) -> HistoricCause:
-    return HistoricCause(
-        cause.kind.value,
-        cause.member_id,
-        cause.instance_id,
-        cause.client_id,
-        cause.client_host,
-        cause.silent_ms,
-        cause.detail,
-        cause.text,
-    )
-
-
-def _waited(waited: Waited) -> HistoricWait:
-    return HistoricWait(waited.member_id, waited.waited_ms, waited.fate.value)
-
-
-def _missing(group: Group, current: Rebalance, now_ms: int) -> list[Waited]:
+def _missing(group: Group, current: Rebalance, now_ms: int) -> list[HistoricWait]:
     """Return the members that the running rebalance waits for: those that have not joined, later the leader."""
     if group.state is GroupState.PREPARING_REBALANCE:
         waited_ms = max(now_ms - current.began_ms, 0)
-        return slowest([Waited(member_id, waited_ms, Fate.MISSING) for member_id in group.roster.missing()])
+        return slowest([HistoricWait(member_id, waited_ms, Fate.MISSING) for member_id in group.roster.missing()])
     if group.leader is None:
         return current.waited
-    leader = Waited(group.leader, max(now_ms - current.joined_ms, 0), Fate.MISSING)
+    leader = HistoricWait(group.leader, max(now_ms - current.joined_ms, 0), Fate.MISSING)
     return slowest([*current.waited, leader])
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
-from ..consumer.events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from ..consumer.events import ConsumerHeartbeat, MemberLate, RegexesResolved
 from ..modern.events import Beat, MemberSilent, Rejection, TargetComputed
 from ..outcome import AppendFailed, CancelTimer, Loaded, Reply, SetTimer, Token, Unload
 from ..share_groups.events import (
@@ -179,16 +179,7 @@ class SyncTimeout(NamedTuple):
     kind: int = 3
 
 
-TimerEvent = (
-    SessionExpired
-    | InitialDelayPassed
-    | RebalanceTimeout
-    | SyncTimeout
-    | MemberSilent
-    | RevocationLate
-    | RejoinLate
-    | SyncLate
-)
+TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout | MemberSilent | MemberLate
 
 
 # -- News from the coordinator and the log

@@ -11,8 +11,10 @@ negative. The history is only in memory: a coordinator that starts has none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from ....protocol.messages.group_history import HistoricCause, HistoricWait
 
 # Rebalances kept for each group: enough to see a pattern, and little memory beside the members themselves.
 MAX_HISTORY = 16
@@ -30,7 +32,7 @@ MAX_WAITED = 8
 UNKNOWN_MS = -1
 
 
-class CauseKind(Enum):
+class CauseKind(StrEnum):
     """The reason for a rebalance. The value is the word on the wire and in `--json`."""
 
     JOINED = "joined"
@@ -72,7 +74,7 @@ class Ending(Enum):
     OVERTAKEN = "overtaken"
 
 
-class Fate(Enum):
+class Fate(StrEnum):
     """The end of a wait for a member during a rebalance."""
 
     CAME = "came"
@@ -82,50 +84,17 @@ class Fate(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One cause of a rebalance. `member_id` is empty if no member caused it."""
-
-    kind: CauseKind
-    member_id: str = ""
-    instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    # For EXPIRED: how long ago the member was last heard of.
-    silent_ms: int = UNKNOWN_MS
-    # The reason that the member gave, or what changed.
-    detail: str = ""
-
-    @property
-    def brief(self) -> Cause:
-        """Return the cause as it is kept."""
-        if len(f"{self.member_id}{self.instance_id}{self.client_id}{self.detail}") <= MAX_TEXT_CHARS:
-            return self
-        return replace(
-            self,
-            member_id=cut(self.member_id),
-            instance_id=None if self.instance_id is None else cut(self.instance_id),
-            client_id=cut(self.client_id),
-            detail=cut(self.detail),
-        )
-
-    @property
-    def text(self) -> str:
-        """Return the cause in a few words, for people."""
-        who = self.member_id if self.instance_id is None else f"{self.member_id} ({self.instance_id})"
-        tail = f" ({self.detail})" if self.detail else ""
-        ago = f"last heard of {self.silent_ms} ms ago"
-        heard = "not heard of since this broker started" if self.silent_ms < 0 else ago
-        return _CAUSES[self.kind].format(who=who, heard=heard) + tail
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """A member that the rebalance waited for, counted from its beginning."""
-
-    member_id: str
-    waited_ms: int
-    fate: Fate
+def kept(cause: HistoricCause) -> HistoricCause:
+    """Return a cause as it is kept, with its text for people. Its member id is empty if no member caused it."""
+    member_id, detail = cut(cause.member_id), cut(cause.detail)
+    instance_id = None if cause.instance_id is None else cut(cause.instance_id)
+    who = member_id if instance_id is None else f"{member_id} ({instance_id})"
+    tail = f" ({detail})" if detail else ""
+    ago = f"last heard of {cause.silent_ms} ms ago"
+    heard = "not heard of since this broker started" if cause.silent_ms < 0 else ago
+    text = _CAUSES[CauseKind(cause.kind)].format(who=who, heard=heard) + tail
+    told = member_id, instance_id, cut(cause.client_id), cause.client_host, cause.silent_ms, detail
+    return HistoricCause(cause.kind, *told, text)
 
 
 @dataclass(slots=True)
@@ -136,7 +105,7 @@ class Rebalance:
     old_generation: int
     # The group was empty: it waits `group.initial.rebalance.delay.ms` for more members.
     first_round: bool = False
-    causes: list[Cause] = field(default_factory=list[Cause])
+    causes: list[HistoricCause] = field(default_factory=list[HistoricCause])
     # The number of causes that were not kept.
     more_causes: int = 0
     # The time when the joins were answered.
@@ -148,15 +117,16 @@ class Rebalance:
     members: int = 0
     protocol: str = ""
     leader: str = ""
-    waited: list[Waited] = field(default_factory=list[Waited])
+    # The members that it waited for, counted from its beginning.
+    waited: list[HistoricWait] = field(default_factory=list[HistoricWait])
     # Until the joins are answered: how long after the beginning each member joined, in milliseconds.
     arrivals: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, causes: Iterable[Cause]) -> None:
+    def add(self, causes: Iterable[HistoricCause]) -> None:
         """Add causes. Only the first ones are kept, the rest is counted."""
         for cause in causes:
             if len(self.causes) < MAX_CAUSES:
-                self.causes.append(cause.brief)
+                self.causes.append(kept(cause))
             else:
                 self.more_causes += 1
 
@@ -167,13 +137,15 @@ class Rebalance:
     def lost(self, member_id: str, now_ms: int) -> None:
         """Note that a member left or expired before it joined."""
         if self.arrivals.pop(member_id, None) is None:
-            self.waited = slowest([*self.waited, Waited(cut(member_id), max(now_ms - self.began_ms, 0), Fate.DROPPED)])
+            gone = HistoricWait(cut(member_id), max(now_ms - self.began_ms, 0), Fate.DROPPED)
+            self.waited = slowest([*self.waited, gone])
 
     def joins_answered(self, absent: Mapping[str, Fate], now_ms: int) -> None:
         """Note the end of the join phase. The members in `absent` did not join."""
         self.joined_ms = now_ms
-        waited = self.waited + [Waited(cut(member_id), ms, Fate.CAME) for member_id, ms in self.arrivals.items() if ms]
-        waited += [Waited(cut(member_id), self.join_ms, fate) for member_id, fate in absent.items()]
+        arrivals = [(cut(member_id), ms) for member_id, ms in self.arrivals.items() if ms]
+        waited = self.waited + [HistoricWait(*each, Fate.CAME) for each in arrivals]
+        waited += [HistoricWait(cut(member_id), self.join_ms, fate) for member_id, fate in absent.items()]
         self.waited = slowest(waited)
         self.arrivals = {}
 
@@ -199,7 +171,7 @@ class Rebalance:
         phases: list[str] = []
         if self.joined_ms >= 0:
             phases.append(f"joins {self.join_ms} ms")
-            phases += [f"{each.member_id} {_FATES[each.fate]} {each.waited_ms} ms" for each in self.waited[:1]]
+            phases += [f"{each.member_id} {_FATES[Fate(each.fate)]} {each.waited_ms} ms" for each in self.waited[:1]]
         if self.joined_ms >= 0 and self.ending is not Ending.EMPTY:
             phases.append(f"assignment {self.sync_ms} ms")
         took = f"{max(self.ended_ms - self.began_ms, 0)} ms" + (f" ({', '.join(phases)})" if phases else "")
@@ -220,7 +192,7 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}..."
 
 
-def slowest(waited: list[Waited]) -> list[Waited]:
+def slowest(waited: list[HistoricWait]) -> list[HistoricWait]:
     """Return the longest waits first, as many as are kept."""
     return sorted(waited, key=lambda each: -each.waited_ms)[:MAX_WAITED]
 

@@ -7,12 +7,13 @@ records were for, because the group was not stepped in between.
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.group_history import HistoricCause
 from ..classic import rebalance
-from ..classic.sessions import start_session
+from ..classic.sessions import answer_parked, start_session
 from ..classic.states import GroupState
 from .events import Create, Failed, Joined, Loaded, Outcome, Synced, Unload, append_failed_replies
 from .group import Group, empty_record
-from .history import Cause, CauseKind, Ending
+from .history import CauseKind, Ending
 from .records import ClassicEnded, OffsetRecord, PartRecord
 
 
@@ -27,7 +28,7 @@ def loaded(group: Group, event: Loaded, outcome: Outcome, now_ms: int) -> None:
     for member in group.roster.members.values():
         start_session(member, outcome)
     if len(group.roster) > group.limits.max_size:
-        rebalance.prepare(group, [Cause(CauseKind.TOO_MANY)], outcome, now_ms)
+        rebalance.prepare(group, [HistoricCause(CauseKind.TOO_MANY)], outcome, now_ms)
 
 
 def begin_after_downgrade(group: Group, outcome: Outcome, now_ms: int) -> None:
@@ -37,18 +38,12 @@ def begin_after_downgrade(group: Group, outcome: Outcome, now_ms: int) -> None:
     """
     if group.leader is None and group.state is GroupState.STABLE:
         group.leader = next(iter(group.roster.members))
-        rebalance.prepare(group, [Cause(CauseKind.DOWNGRADED)], outcome, now_ms)
+        rebalance.prepare(group, [HistoricCause(CauseKind.DOWNGRADED)], outcome, now_ms)
 
 
 def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
     """Answer all parked requests with NOT_COORDINATOR: the clients look for the coordinator again."""
-    roster = group.roster
-    for member_id, token in roster.joins.items():
-        outcome.reply(token, Joined(ErrorCode.NOT_COORDINATOR, member_id))
-    for token in roster.syncs.values():
-        outcome.reply(token, Synced(ErrorCode.NOT_COORDINATOR))
-    roster.joins.clear()
-    roster.syncs.clear()
+    answer_parked(group, ErrorCode.NOT_COORDINATOR, outcome)
     group.move_to(GroupState.DEAD, now_ms)
 
 
@@ -79,7 +74,7 @@ def _assignment_failed(group: Group, event: Failed, outcome: Outcome, now_ms: in
     rebalance.answer_syncs(group, event.error, outcome)
     # The rebalance was noted as stable when the leader brought the assignment.
     group.rebalances[-1].ending = Ending.RUNNING
-    rebalance.prepare(group, [Cause(CauseKind.NOT_WRITTEN, detail=event.error.name)], outcome, now_ms)
+    rebalance.prepare(group, [HistoricCause(CauseKind.NOT_WRITTEN, detail=event.error.name)], outcome, now_ms)
 
 
 def _new_id_failed(group: Group, event: Failed, outcome: Outcome) -> None:

@@ -109,11 +109,6 @@ def leave_event(token: Token[Left], request: LeaveGroupRequest, version: int) ->
     return Leave(token, [Leaver(m.member_id, m.group_instance_id, m.reason) for m in request.members])
 
 
-def leavers(request: LeaveGroupRequest, version: int) -> int:
-    """Return how many members a LeaveGroup names."""
-    return 1 if version < LEAVE_BATCH_VERSION else len(request.members)
-
-
 def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left], LeaveGroupResponse]:
     """Return the function that makes the response: an error for each member, before version 3 one for the request."""
 

@@ -6,7 +6,6 @@ from odradek.broker.coordination.groups.history import (
     MAX_CAUSES,
     MAX_TEXT_CHARS,
     MAX_WAITED,
-    Cause,
     CauseKind,
     Ending,
     Rebalance,
@@ -14,7 +13,7 @@ from odradek.broker.coordination.groups.history import (
 from odradek.protocol.codec import decode_versioned
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
-from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
+from odradek.protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
 from odradek.tests.broker.coordination.classic.world import Config, FakeContext, World
 
@@ -158,7 +157,7 @@ async def test_the_first_round_is_marked() -> None:
 
 def test_causes_and_waits_of_one_rebalance_are_bounded() -> None:
     rebalance = Rebalance(0, 1)
-    rebalance.add(Cause(CauseKind.LEFT, f"m{number}") for number in range(MAX_CAUSES + 3))
+    rebalance.add(HistoricCause(CauseKind.LEFT, f"m{number}") for number in range(MAX_CAUSES + 3))
     for number in range(100):
         rebalance.arrived(f"m{number}", number)
     rebalance.joins_answered({}, 100)
