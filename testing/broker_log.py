@@ -9,14 +9,18 @@ LOGGER = logging.getLogger("odradek.broker")
 _before: list[int] = []
 
 
-def begin() -> None:
-    """Have the brokers log what they do."""
+def begin(reader: logging.Handler | None = None) -> None:
+    """Have the brokers log what they do, to a reader or to those that there are."""
+    if reader is not None:
+        LOGGER.addHandler(reader)
     _before.append(_before[0] if _before else LOGGER.level)
     LOGGER.setLevel(min(LOGGER.level or logging.INFO, logging.INFO))
 
 
-def end() -> None:
+def end(reader: logging.Handler | None = None) -> None:
     """Read no more."""
+    if reader is not None:
+        LOGGER.removeHandler(reader)
     level = _before.pop()
     if not _before:
         LOGGER.setLevel(level)

@@ -135,11 +135,11 @@ class KafkaContainer:
     def start(self, timeout: float = 30) -> Self:
         """Start the broker, and return once a client can connect. ConfigError for a config that cannot be used."""
         if self._kafka is None:
-            self._log.begin()
+            broker_log.begin(self._log)
             try:
                 self._kafka = LocalKafka(self._configs())
             except BaseException:
-                self._log.end()
+                broker_log.end(self._log)
                 raise
             # What those wait for who look for the line of Kafka.
             self._log.lines.append(f"[KafkaServer id={self._kafka.broker.node_id}] started: Kafka Server started")
@@ -152,7 +152,7 @@ class KafkaContainer:
             try:
                 kafka.close()
             finally:
-                self._log.end()
+                broker_log.end(self._log)
 
     @property
     def kafka(self) -> LocalKafka:
@@ -204,15 +204,10 @@ class KafkaContainer:
                 self._warn(key, why)
             else:
                 configs[name] = value
-        return (
-            configs
-            | {"listeners": f"{self.listener_name}://{_HOST}:{self.ports.get(str(self.port)) or 0}"}
-            | (
-                {}
-                if self.listener_name == "PLAINTEXT"
-                else {"listener.security.protocol.map": f"{self.listener_name}:PLAINTEXT"}
-            )
-        )
+        configs["listeners"] = f"{self.listener_name}://{_HOST}:{self.ports.get(str(self.port)) or 0}"
+        if self.listener_name != "PLAINTEXT":
+            configs["listener.security.protocol.map"] = f"{self.listener_name}:PLAINTEXT"
+        return configs
 
 
 class RedpandaContainer(KafkaContainer):
@@ -280,22 +275,12 @@ def _unknown(name: str, value: str) -> str | None:
 
 
 class _Log(logging.Handler):
-    """The lines that brokers of this process log, from `begin` to `end`."""
+    """The lines that brokers of this process log, from the start of a container to its end."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
-
-    def begin(self) -> None:
-        """Take note of the log."""
-        broker_log.begin()
-        broker_log.LOGGER.addHandler(self)
-
-    def end(self) -> None:
-        """Take note no more. The lines stay."""
-        broker_log.LOGGER.removeHandler(self)
-        broker_log.end()
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))

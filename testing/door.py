@@ -30,7 +30,7 @@ from . import rejections
 from .faults import Fault, api_name, is_about
 from .recent import RecentRequest, RecentRequests
 from .remote import KIT_CLIENT_ID
-from .requests import Seen, SeenRequest
+from .requests import Seen, SeenRequest, decoded_request, decoded_response
 
 # How many different failures of handlers a report shows.
 MAX_FAILURES = 50
@@ -48,9 +48,7 @@ class _Arrived:
 
     def request(self) -> Message:
         """Return the decoded body."""
-        header = self.header
-        cls = message(header.api_key, "request")
-        return frame.request_decoder(cls, header.api_version)(self.data)[2]
+        return decoded_request(self.header, self.data)
 
 
 class Door:
@@ -159,16 +157,17 @@ class Door:
         recent = self._recent.note(header, data)
         met = [each for each in self._faults if each.concerns(header.api_key, client_id, node)]
         if not met and not self._recordings:
-            return _noted(dispatch(connection, data), recent)
+            return _looked_at(dispatch(connection, data), partial(_note_answer, [], recent))
         arrived = _Arrived(connection, memoryview(bytearray(data)), header)
         seen = self._note(arrived)
         met = [each for each in met if not each.names_place or self._is_about(each, arrived)]
         # Counted as they arrive: two requests at once are not one. What a test does to them later counts then.
         met = [each for each in met if not each.passes() and (not each.waits or each.fire())]
         if met:
-            handled = asyncio.ensure_future(self._handle(dispatch, arrived, met))
-            return _noted(_captured(Pending(handled), seen), recent)
-        return _noted(_captured(dispatch(connection, data), seen), recent)
+            response = Pending(asyncio.ensure_future(self._handle(dispatch, arrived, met)))
+        else:
+            response = dispatch(connection, data)
+        return _looked_at(response, partial(_note_answer, seen, recent))
 
     def _note(self, arrived: _Arrived) -> list[SeenRequest]:
         header = arrived.header
@@ -243,7 +242,7 @@ class Door:
                 arrived.connection, memoryview(bytearray(_joined(cast("EncodedResponse", pieces)) or b""))[4:], header
             )
         response = _joined(await _dispatched(dispatch, arrived))
-        return None if response is None else decoded(header.api_key, header.api_version, response)
+        return None if response is None else decoded_response(header.api_key, header.api_version, response)
 
     async def _answer_by_hand(self, dispatch: Dispatch, arrived: _Arrived, fault: Fault) -> EncodedResponse:
         """Let a function of the test answer, in a thread, so that it may wait for whatever it likes."""
@@ -317,32 +316,28 @@ async def _dispatched(dispatch: Dispatch, arrived: _Arrived) -> EncodedResponse:
     return response
 
 
-def _captured(response: EncodedResponse | Pending, seen: list[SeenRequest]) -> EncodedResponse | Pending:
-    """Give the requests that were noted their response, once it is there."""
-    if not seen:
-        return response
-    if isinstance(response, Pending):
-
-        def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
-            return _captured(response.finish(future), seen)
-
-        return response._replace(finish=finish)
-    joined = _joined(response)
-    for each in seen:
-        each.response = joined
-    return None if joined is None else [joined]
-
-
-def _noted(response: EncodedResponse | Pending, recent: RecentRequest) -> EncodedResponse | Pending:
-    """Note for the report how a request ends."""
+def _looked_at(
+    response: EncodedResponse | Pending, look: Callable[[EncodedResponse], EncodedResponse]
+) -> EncodedResponse | Pending:
+    """Have a response looked at once it is there. What `look` returns is sent."""
     if not isinstance(response, Pending):
-        recent.answer(response)
-        return response
+        return look(response)
 
     def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
-        return _noted(response.finish(future), recent)
+        return _looked_at(response.finish(future), look)
 
     return response._replace(finish=finish)
+
+
+def _note_answer(seen: list[SeenRequest], recent: RecentRequest, response: EncodedResponse) -> EncodedResponse:
+    """Give the requests that were noted their response, and note for the report how this one ends."""
+    if seen:
+        joined = _joined(response)
+        for each in seen:
+            each.response = joined
+        response = None if joined is None else [joined]
+    recent.answer(response)
+    return response
 
 
 def _joined(response: EncodedResponse) -> bytes | None:
@@ -350,11 +345,6 @@ def _joined(response: EncodedResponse) -> bytes | None:
     if response is None:
         return None
     return b"".join(bytes(each.read() if hasattr(each, "read") else each) for each in cast("list[Any]", response))
-
-
-def decoded(key: int, version: int, response: bytes) -> Message:
-    """Return the message in the frame of a response."""
-    return frame.decode_response(memoryview(response)[4:], message(key, "response"), version)[1]
 
 
 def _encoded(header: frame.RequestHeader, response: Message) -> EncodedResponse:

@@ -11,10 +11,11 @@ from typing import Any, cast
 
 from ..broker.network.send_queue import EncodedResponse
 from ..protocol import frame
-from ..protocol.apis import ApiKey, message
+from ..protocol.apis import ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.schema import Message, Struct
 from .faults import Names, api_name, places
+from .requests import decoded_request, decoded_response
 
 # What the report of a failed test shows.
 RECENT_REQUESTS = 50
@@ -58,8 +59,7 @@ class RecentRequest:
         if not self.data:
             return f"{self.size} bytes"
         try:
-            cls = message(self.header.api_key, "request")
-            request = frame.request_decoder(cls, self.header.api_version)(self.data)[2]
+            request = decoded_request(self.header, self.data)
             found = list(dict.fromkeys(places(request, self.header.api_version, names)))
         except (ProtocolError, KeyError):
             return ""
@@ -69,9 +69,8 @@ class RecentRequest:
     def _outcome(self) -> str:
         if not self.response:
             return self.ended + (f" with {self.response_bytes} bytes" if self.response_bytes else "")
-        cls = message(self.header.api_key, "response")
         try:
-            answer = frame.decode_response(memoryview(self.response)[4:], cls, self.header.api_version)[1]
+            answer = decoded_response(self.header.api_key, self.header.api_version, self.response)
         except ProtocolError:
             return self.ended
         errors = Counter(_errors(answer))
@@ -105,8 +104,7 @@ def _without_records(header: frame.RequestHeader, data: memoryview) -> bytes:
     if header.api_key != ApiKey.PRODUCE:
         return b""
     try:
-        cls = message(ApiKey.PRODUCE, "request")
-        request: Any = frame.request_decoder(cls, header.api_version)(data)[2]
+        request: Any = decoded_request(header, data)
     except ProtocolError:
         return b""
     for topic in request.topic_data:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..protocol import frame
 from ..protocol.apis import message
+from ..protocol.primitives import Buffer
 from ..protocol.schema import Message
 from .faults import api_name, api_named
 
@@ -29,16 +30,12 @@ class SeenRequest:
     @property
     def body(self) -> Message:
         """The decoded request."""
-        header, _ = frame.decode_request_header(self.data)
-        return frame.request_decoder(message(header.api_key, "request"), self.version)(self.data)[2]
+        return decoded_request(frame.decode_request_header(self.data)[0], self.data)
 
     @property
     def answer(self) -> Message | None:
         """The decoded response; None while there is none."""
-        if self.response is None:
-            return None
-        cls = message(api_named(self.api), "response")
-        return frame.decode_response(memoryview(self.response)[4:], cls, self.version)[1]
+        return None if self.response is None else decoded_response(api_named(self.api), self.version, self.response)
 
 
 class Seen:
@@ -77,3 +74,13 @@ class Seen:
             return False
         self._requests.append(request)
         return True
+
+
+def decoded_request(header: frame.RequestHeader, data: Buffer) -> Message:
+    """Return the message in the frame of a request. Raises ProtocolError, and KeyError for an unknown API."""
+    return frame.request_decoder(message(header.api_key, "request"), header.api_version)(data)[2]
+
+
+def decoded_response(key: int, version: int, response: bytes) -> Message:
+    """Return the message in the frame of a response. Raises ProtocolError."""
+    return frame.decode_response(memoryview(response)[4:], message(key, "response"), version)[1]

@@ -19,8 +19,7 @@ from ...broker import clock as broker_clock
 from ...broker import turns
 from ...client.core import clock as client_clock
 from ...client.core import randomness as client_randomness
-from .command import Program
-from .loop import SimulatedLoop
+from .loop import Program, SimulatedLoop
 from .network import Network
 from .world import EPOCH_MS, World
 
