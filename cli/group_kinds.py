@@ -5,7 +5,7 @@ A share group commits no offsets. What stands for them is where it begins in eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,38 +22,28 @@ _INCOMPLETE = "odradek.incomplete"
 _AWAITED = ("group", "state", "epoch", "topic", "partition", "awaited_by", "held_by", "client", "host")
 
 
-async def is_share(admin: Admin, group: str) -> bool:
-    """Whether a group is a share group. One that does not exist is none."""
+async def kind_of(admin: Admin, group: str) -> str:
+    """Return the type of a group; empty for one that does not exist."""
     from ..client.errors import ErrorCode, KafkaError
 
     try:
-        return (await admin.describe_groups(group))[group].type == "share"
+        return (await admin.describe_groups(group))[group].type
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return False
+            return ""
         raise
 
 
 async def offsets_of(admin: Admin, group: str) -> dict[TopicPartition, int]:
     """Return a group's committed offsets, or where a share group begins."""
-    if await is_share(admin, group):
-        return {place: each.start_offset for place, each in (await admin.list_share_group_offsets(group)).items()}
-    return {place: each.offset for place, each in (await admin.list_group_offsets(group)).items()}
+    from ..client.admin import group_resets
 
-
-async def set_offsets(admin: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set a group's committed offsets, or where a share group begins."""
-    from ..client import OffsetAndMetadata
-
-    if await is_share(admin, group):
-        await admin.alter_share_group_offsets(group, offsets)
-    else:
-        await admin.alter_group_offsets(group, {place: OffsetAndMetadata(each) for place, each in offsets.items()})
+    return await group_resets.offsets_of(admin, group, await kind_of(admin, group))
 
 
 async def lags_of(admin: Admin, group: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return (end offset, records left) of each partition of a group."""
-    if not await is_share(admin, group):
+    if await kind_of(admin, group) != "share":
         return await lags(admin, await offsets_of(admin, group))
     starts = await admin.list_share_group_offsets(group)
     found = await lags(admin, {place: each.start_offset for place, each in starts.items()})

@@ -15,7 +15,7 @@ import click
 
 from .confirmation import confirm
 from .errors import CliError
-from .group_kinds import offsets_of, set_offsets
+from .group_kinds import kind_of
 from .names import GROUP, partition_option, partitions_of
 from .offset_range import known_ones
 from .output import print_rows, row_options
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ..client import Admin, OffsetAndMetadata, SimpleConsumer, TopicPartition
 
 _COLUMNS = ("group", "topic", "partition", "committed", "new_offset", "start_offset", "end_offset", "lag")
-_TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
+_TARGETS = {
+    "to_earliest": "earliest", "to_latest": "latest", "to_offset": "offset", "to_datetime": "time",
+    "shift_by": "shift by",
+}  # fmt: skip
 
 
 @click.command("reset-offsets", short_help="Set the offsets of a group; a dry run unless --execute is given.")
@@ -57,8 +60,8 @@ def reset_offsets(group: str, topics: tuple[str, ...], execute: bool, **targets:
     chosen = [name for name in _TARGETS if targets[name] not in (None, False)]
     if len(chosen) != 1:
         raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
-    target, value = chosen[0], targets[chosen[0]]
-    if target == "to_datetime":
+    target, value = _TARGETS[chosen[0]], targets[chosen[0]]
+    if target == "time":
         value = parse_search_time_ms(text := value)
         if value is None:
             raise click.UsageError(f"--to-datetime is a time like 2026-11-21T08:00:00+01:00, not {text!r}")
@@ -69,50 +72,26 @@ def reset_offsets(group: str, topics: tuple[str, ...], execute: bool, **targets:
 
 async def _reset(
     admin: Admin, group: str, topics: tuple[str, ...], target: str, value: int, execute: bool
-) -> list[dict[str, Any]]:
-    plan = await _plan(admin, group, topics, target, value)
-    if execute:
-        await set_offsets(admin, group, {partition: row["new_offset"] for partition, row in plan.items()})
-    return list(plan.values())
+) -> list[tuple[Any, ...]]:
+    """Return a row for each partition, with the offset that it gets, or would get."""
+    from ..client.admin import group_resets
 
-
-async def _plan(
-    admin: Admin, group: str, topics: tuple[str, ...], target: str, value: int
-) -> dict[TopicPartition, dict[str, Any]]:
-    """Return a row for each partition, with the offset that it would get."""
-    from ..client import EARLIEST, LATEST
-
-    committed = await offsets_of(admin, group)
+    kind = await kind_of(admin, group)
+    committed = await group_resets.offsets_of(admin, group, kind)
     existing = await admin.describe_topics()
     partitions = (
         await partitions_of(admin, topics) if topics else sorted(each for each in committed if each.topic in existing)
     )
     if not partitions:
         raise CliError(f"group {group!r} has no offsets; name topics with --topic to give it some")
-    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
-    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), partial=True)
-    known = starts.keys() & ends.keys()
-    times = dict.fromkeys(known if target == "to_datetime" else (), value)
-    at_time = await admin.list_offsets(times, partial=True)
-    # Where no time is found, the next record will be the first; where nobody answers, nobody knows.
-    partitions = known_ones(partitions, known if target != "to_datetime" else known & at_time.keys(), "not reset")
-    plan: dict[TopicPartition, dict[str, Any]] = {}
-    for each in partitions:
-        start, end = starts[each].offset, ends[each].offset
-        old = committed.get(each)
-        if target == "shift_by" and old is None:
+    found = await group_resets.resets(admin, partitions, committed, target, value)
+    plan = {each: found[each] for each in known_ones(partitions, found, "not reset")}
+    for each in plan:
+        if target == "shift by" and each not in committed:
             raise CliError(f"group {group!r} has no offset in {each.topic}-{each.partition} to shift")
-        wanted = {
-            "to_earliest": start,
-            "to_latest": end,
-            "to_offset": value,
-            "to_datetime": at_time[each].offset if each in at_time and at_time[each].offset >= 0 else end,
-            "shift_by": (old or 0) + value,
-        }[target]
-        new = min(max(wanted, start), end)
-        values = (group, each.topic, each.partition, old, new, start, end, end - new)
-        plan[each] = dict(zip(_COLUMNS, values, strict=True))
-    return plan
+    if execute:
+        await group_resets.set_offsets(admin, group, kind, {each: new for each, (_, _, new) in plan.items()})
+    return [(group, *each, committed.get(each), new, start, end, end - new) for each, (start, end, new) in plan.items()]
 
 
 _MIGRATION = ("group", "topic", "partition", "zookeeper", "kafka", "state")

@@ -146,11 +146,10 @@ def set_in_cluster(properties: str, user: str, mechanism: str, password: str) ->
 
 
 def _credential(mechanism: str, password: str) -> Credential:
-    import hashlib
     import secrets
 
-    from ..broker.security.sasl.scram import HASHES, credential_of
+    from ..broker.security.sasl.scram import credential_of
+    from ..protocol.sasl import salted_password
 
     salt = secrets.token_bytes(_SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, _ITERATIONS)
-    return credential_of(mechanism, salted, salt, _ITERATIONS)
+    return credential_of(mechanism, salted_password(mechanism, password, salt, _ITERATIONS), salt, _ITERATIONS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...client import EARLIEST, LATEST, Admin, TopicPartition
+from ...client import Admin, TopicPartition
+from ...client.admin.group_resets import offsets_of, resets, set_offsets
 from ...client.core.descriptions import GroupListing
 from ...client.core.record_json import utc_text
 from ..journal import Change
-from ..reading.group_offsets import offsets_of, set_offsets
-from ..reading.places import chosen_places, led_places, offsets, time_ms
+from ..reading.places import chosen_places, led_places, time_ms
 from ..rendering import link, number
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, required, whole_number
@@ -69,24 +69,17 @@ async def _wanted(
     admin: Admin, places: list[TopicPartition], target: str, value: str, now: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Return the new offset of each partition, within its log. Raises InvalidForm."""
-    begins = await offsets(admin, dict.fromkeys(places, EARLIEST))
-    ends = await offsets(admin, dict.fromkeys(places, LATEST))
-    places = [each for each in places if each in begins and each in ends]
-    if target == "earliest":
-        return {each: begins[each] for each in places}
-    if target == "latest":
-        return {each: ends[each] for each in places}
+    given = 0
     if target == "time":
-        found = await offsets(admin, dict.fromkeys(places, time_ms(value)))
-        return {each: found[each] if found.get(each, -1) >= 0 else ends[each] for each in places}
-    try:
-        given = int(value)
-    except ValueError:
-        raise InvalidForm(f"{target} needs a whole number") from None
+        given = time_ms(value)
+    elif target in ("offset", "shift by"):
+        try:
+            given = int(value)
+        except ValueError:
+            raise InvalidForm(f"{target} needs a whole number") from None
     if target == "shift by" and not now.keys() >= set(places):
         raise InvalidForm("some of these partitions have no offset to shift")
-    wanted = {each: now[each] + given if target == "shift by" else given for each in places}
-    return {each: min(max(at, begins[each]), ends[each]) for each, at in wanted.items()}
+    return {each: new for each, (_, _, new) in (await resets(admin, places, now, target, given)).items()}
 
 
 def _target(target: str, value: str) -> list[str]:

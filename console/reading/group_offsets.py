@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...client import EARLIEST, LATEST, Admin, OffsetAndMetadata, TopicPartition
+from ...client import EARLIEST, LATEST, Admin, TopicPartition
+from ...client.admin.group_resets import offsets_of
 from .places import led_places, offsets
-
-SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +21,6 @@ class Progress:
     @property
     def lag(self) -> int | None:
         return None if self.end is None else max(self.end - self.offset, 0)
-
-
-async def offsets_of(admin: Admin, group: str, kind: str) -> dict[TopicPartition, int]:
-    """Return the offsets of a group of a kind. Raises KafkaError."""
-    if kind == SHARE:
-        return {each: at.start_offset for each, at in (await admin.list_share_group_offsets(group)).items()}
-    return {each: at.offset for each, at in (await admin.list_group_offsets(group)).items()}
-
-
-async def set_offsets(admin: Admin, group: str, kind: str, wanted: Mapping[TopicPartition, int]) -> None:
-    """Set the offsets of a group without members. Raises KafkaError."""
-    if kind == SHARE:
-        await admin.alter_share_group_offsets(group, wanted)
-    else:
-        await admin.alter_group_offsets(group, {each: OffsetAndMetadata(at) for each, at in wanted.items()})
 
 
 async def progress_of(admin: Admin, group: str, kind: str) -> list[Progress]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...client import KafkaError
+from ...client.admin.group_resets import SHARE
 from ...client.core.descriptions import GroupRebalance
 from ...web.exchange import HttpError, Response
-from ..reading.group_offsets import SHARE, progress_of
+from ..reading.group_offsets import progress_of
 from ..visit import Visit, or_told
 from .topics import page_of
 
