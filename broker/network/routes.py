@@ -133,23 +133,12 @@ def _batch_values(sent: Any) -> int:
     return 1 + len(sent.records or b"") // VALUE_BYTES
 
 
-def _id_values(name: str) -> int:
-    """Return how many values an id counts for: its hash says which partition it belongs to."""
-    return 1 + len(name) // _VALUE_CHARS
-
-
 def _altered_values(resource: Any) -> int:
     """Return how many values of `_FEW` a resource counts for: the texts of its configs are read several times."""
     return 1 + sum(len(each.value or "") for each in resource.configs) // _CONFIG_CHARS
 
 
-def _group_values(group: Any) -> int:
-    return _id_values(group.group_id)
-
-
-_TRANSACTIONS: Weights = {"transactions": lambda each: _id_values(each.transactional_id)}
 _BATCHES = {"partition_data": _batch_values}
-_GROUPS = {"groups": _group_values}
 # A batch costs about a twentieth of what its partition does.
 _STATE_BATCHES: Weights = {"partitions": lambda partition: 1 + len(partition.state_batches) // 20}
 _CONFIGS = {"resources": _altered_values}
@@ -158,8 +147,6 @@ VALUE_BYTES = 2048
 # A request is decoded in a thread where it has more values: decoding, handling and encoding them takes some 15
 # microseconds each at most.
 _AT_ONCE = 1_000
-# And the characters of an id.
-_VALUE_CHARS = 500
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
 # served whole.
 _MANY = 10_000
@@ -174,29 +161,23 @@ _STATES = 50
 
 
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+_ALTERING = partial(
+    Route,
+    access=configs.configs(Operation.ALTER_CONFIGS),
+    max_values=_FEW,
+    is_cut=True,
+    weights=_CONFIGS,
+    large_bytes=_FEW * _CONFIG_CHARS,
+)
 # Share groups (KIP-932).
 SHARE_ROUTES = (
     Route(ApiKey.SHARE_GROUP_HEARTBEAT, "1", groups.consumer_member, "groups.share.heartbeat", max_values=_MANY),
-    Route(
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        "1",
-        groups.describe_members,
-        "groups.share.describe",
-        is_cut=True,
-        weights={"group_ids": _id_values},
-    ),
-    Route(
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        "0-1",
-        groups.describe_share_offsets,
-        max_values=500,
-        is_cut=True,
-        weights=_GROUPS,
-    ),
+    Route(ApiKey.SHARE_GROUP_DESCRIBE, "1", groups.describe_members, "groups.share.describe", is_cut=True),
+    Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "0-1", groups.describe_share_offsets, max_values=500, is_cut=True),
     Route(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         "0",
-        groups.change_share_offsets(Operation.READ),
+        groups.alter_share_offsets,
         "groups.share.alter_offsets",
         max_values=500,
         is_cut=True,
@@ -204,7 +185,7 @@ SHARE_ROUTES = (
     Route(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         "0",
-        groups.change_share_offsets(Operation.DELETE),
+        groups.delete_share_offsets,
         "groups.share.delete_offsets",
         max_values=500,
         is_cut=True,
@@ -230,26 +211,17 @@ ROUTES = (
     Route(ApiKey.METADATA, "0-13", metadata.metadata, is_cut=True),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
     Route(ApiKey.OFFSET_COMMIT, "0-10", groups.commit, max_values=1_000, is_cut=True),
-    Route(ApiKey.OFFSET_FETCH, "0-10", groups.fetch_offsets, is_cut=True, weights=_GROUPS),
-    Route(ApiKey.FIND_COORDINATOR, "0-6", groups.coordinators, is_cut=True, weights={"coordinator_keys": _id_values}),
+    Route(ApiKey.OFFSET_FETCH, "0-10", groups.fetch_offsets, is_cut=True),
+    Route(ApiKey.FIND_COORDINATOR, "0-6", groups.coordinators, is_cut=True),
     Route(ApiKey.JOIN_GROUP, "0-9", groups.member, "groups.join"),
     Route(ApiKey.HEARTBEAT, "0-4", groups.member, "groups.heartbeat"),
     Route(ApiKey.LEAVE_GROUP, "0-5", groups.member, "groups.leave", is_cut=True),
     Route(ApiKey.SYNC_GROUP, "0-5", groups.member, "groups.sync", max_values=_MANY),
-    Route(
-        ApiKey.DESCRIBE_GROUPS, "0-6", groups.describe, "groups.describe", is_cut=True, weights={"groups": _id_values}
-    ),
+    Route(ApiKey.DESCRIBE_GROUPS, "0-6", groups.describe, "groups.describe", is_cut=True),
     Route(
         ApiKey.CONSUMER_GROUP_HEARTBEAT, "0-1", groups.consumer_member, "groups.consumer_heartbeat", max_values=_MANY
     ),
-    Route(
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        "0-1",
-        groups.describe_members,
-        "groups.describe_consumers",
-        is_cut=True,
-        weights={"group_ids": _id_values},
-    ),
+    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, "0-1", groups.describe_members, "groups.describe_consumers", is_cut=True),
     Route(ApiKey.LIST_GROUPS, "0-5", groups.list_all, "groups.list"),
     Route(ApiKey.SASL_HANDSHAKE, "0-1", open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, "0-5", open_to_all("clients ask for it before they authenticate")),
@@ -261,47 +233,18 @@ ROUTES = (
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, "2-4", topics.leader_epochs, is_cut=True),
     Route(ApiKey.WRITE_TXN_MARKERS, "1-2", transactions.write_markers, is_cut=True),
     Route(ApiKey.TXN_OFFSET_COMMIT, "0-6", transactions.commit_offsets, max_values=1_000, is_cut=True),
-    Route(
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        "0-5",
-        transactions.add_partitions,
-        "transactions.add_partitions",
-        is_cut=True,
-        weights=_TRANSACTIONS,
-    ),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, "0-5", transactions.add_partitions, "transactions.add_partitions", is_cut=True),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, "0-4", transactions.add_offsets, "transactions.add_offsets"),
     Route(ApiKey.END_TXN, "0-5", transactions.end, "transactions.end"),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
     Route(ApiKey.DESCRIBE_ACLS, "1-3", security.describe_acls),
-    Route(ApiKey.CREATE_ACLS, "1-3", security.change_acls(security.check_creation), max_values=_MANY, is_whole=True),
-    Route(
-        ApiKey.DELETE_ACLS,
-        "1-3",
-        security.change_acls(partial(security.check_filter, "DeleteAcls")),
-        max_values=_MANY,
-        is_whole=True,
-    ),
+    Route(ApiKey.CREATE_ACLS, "1-3", security.create_acls, max_values=_MANY, is_whole=True),
+    Route(ApiKey.DELETE_ACLS, "1-3", security.delete_acls, max_values=_MANY, is_whole=True),
     Route(ApiKey.DESCRIBE_CONFIGS, "1-4", configs.configs(Operation.DESCRIBE_CONFIGS), max_values=_FEW, is_cut=True),
-    Route(
-        ApiKey.ALTER_CONFIGS,
-        "0-2",
-        configs.configs(Operation.ALTER_CONFIGS),
-        max_values=_FEW,
-        is_cut=True,
-        weights=_CONFIGS,
-        large_bytes=_FEW * _CONFIG_CHARS,
-    ),
+    _ALTERING(ApiKey.ALTER_CONFIGS, "0-2"),
     Route(ApiKey.SASL_AUTHENTICATE, "0-2", open_to_all("it is how a client says who it is")),
     Route(ApiKey.CREATE_PARTITIONS, "0-3", topics.each_topic(Operation.ALTER), max_values=_MANY, is_cut=True),
-    Route(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "0-1",
-        configs.configs(Operation.ALTER_CONFIGS),
-        max_values=_FEW,
-        is_cut=True,
-        weights=_CONFIGS,
-        large_bytes=_FEW * _CONFIG_CHARS,
-    ),
+    _ALTERING(ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1"),
     Route(ApiKey.ELECT_LEADERS, "0-2", cluster(Operation.ALTER), max_values=_MANY),
     Route(ApiKey.ALTER_REPLICA_LOG_DIRS, "1-2", cluster(Operation.ALTER), max_values=_MANY),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "0-1", cluster(Operation.ALTER), is_cut=True),
@@ -315,13 +258,7 @@ ROUTES = (
     Route(ApiKey.EXPIRE_DELEGATION_TOKEN, "1-2", open_to_all("there are no tokens")),
     Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, "1-3", open_to_all("there are no tokens")),
     Route(
-        ApiKey.DELETE_GROUPS,
-        "0-3",
-        groups.each_group(Operation.DELETE),
-        "groups.delete",
-        max_values=_FEW,
-        is_cut=True,
-        weights={"groups_names": _id_values},
+        ApiKey.DELETE_GROUPS, "0-3", groups.each_group(Operation.DELETE), "groups.delete", max_values=_FEW, is_cut=True
     ),
     Route(ApiKey.OFFSET_DELETE, "0", groups.delete_offsets, "groups.delete_offsets", is_cut=True),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, "0-1", cluster(Operation.DESCRIBE_CONFIGS, text=None)),
@@ -331,14 +268,7 @@ ROUTES = (
     Route(ApiKey.UPDATE_FEATURES, "0-2", cluster(Operation.ALTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, "0-2", metadata.cluster),
     Route(ApiKey.DESCRIBE_PRODUCERS, "0", topics.producers, is_cut=True),
-    Route(
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        "0",
-        transactions.describe,
-        "transactions.describe",
-        is_cut=True,
-        weights={"transactional_ids": _id_values},
-    ),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, "0", transactions.describe, "transactions.describe", is_cut=True),
     Route(ApiKey.LIST_TRANSACTIONS, "0-2", transactions.list_all, "transactions.list"),
     *SHARE_ROUTES,
 )

@@ -12,6 +12,9 @@ from .shape import Items
 Shaped = TypeVar("Shaped", bound=Struct)
 # By the name of a list: how many values one of its items counts for, beside those inside it.
 Weights = Mapping[str, Callable[[Any], int]]
+# An item counts for one value more with each so many characters of its name: the hash of an id says which partition it
+# belongs to.
+NAME_CHARS = 500
 # Returns how many values a portion has room for. It may change from one portion to the next.
 Room = Callable[[], int]
 
@@ -53,15 +56,23 @@ def join(whole: Struct, part: Struct, items: Items) -> None:
 
 
 def _parts(all_items: list[Any], items: Items, room: Room, weights: Weights) -> Iterator[tuple[Any, int]]:
-    """Yield (item, its number of values). An item with a long list inside comes in several parts."""
+    """Yield (item, its number of values). An item with a long list inside comes in several parts.
+
+    Without a weight of its own an item counts for one value, or by the length of its name.
+    """
     weigh, inner = weights.get(items.items), items.inner
     for item in all_items:
-        own = 1 if weigh is None else weigh(item)
+        own = 1 + _more_for_name(items, item) if weigh is None else weigh(item)
         if inner is None:
             yield item, own
             continue
         for part, values in portions(item, inner, room, weights):
             yield part, values + own
+
+
+def _more_for_name(items: Items, item: Any) -> int:
+    name = items.identity(item)
+    return len(name) // NAME_CHARS if isinstance(name, str) else 0
 
 
 def _is_same(one: Struct, other: Struct, inner: Items) -> bool:

@@ -261,8 +261,8 @@ def _deny_share_offsets(topic: Any) -> None:
         partition.error_code, partition.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
 
 
-def change_share_offsets(operation: Operation) -> Access:
-    """Return the access of AlterShareGroupOffsets (READ on the group) and DeleteShareGroupOffsets (DELETE)."""
+def _change_share_offsets(operation: Operation) -> Access:
+    """Return the access of an API that needs one operation on the group, and READ on each topic."""
     group = whole(operation, _GROUP, "group_id", _DENIED, _DENIED.text)
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
@@ -283,3 +283,7 @@ def change_share_offsets(operation: Operation) -> Access:
         return amended(proceed(with_field(request, "topics", rest)), amend)
 
     return both(group, Access("READ on each TOPIC", check, (_TOPIC_DENIED,)))
+
+
+# Access to AlterShareGroupOffsets and DeleteShareGroupOffsets.
+alter_share_offsets, delete_share_offsets = map(_change_share_offsets, (Operation.READ, Operation.DELETE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
@@ -16,25 +17,21 @@ _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _NO_TIME_MS = -1
 
 
-def check_codes(api: str, resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
-    """Raise CloseConnection for the code that clients send for what they cannot name. Kafka does not read it either."""
-    if 0 in (resource_type, pattern_type, operation, permission):
-        raise CloseConnection(f"{api} with an UNKNOWN element")
-
-
 def check_creation(creation: Any) -> None:
-    """Raise CloseConnection for an ACL with an UNKNOWN element."""
-    each = creation
-    check_codes("CreateAcls", each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+    """Raise CloseConnection for an ACL with the code that clients send for what they cannot name, as Kafka does."""
+    codes = creation.resource_type, creation.resource_pattern_type, creation.operation, creation.permission_type
+    if 0 in codes:
+        raise CloseConnection("CreateAcls with an UNKNOWN element")
 
 
 def check_filter(api: str, wanted: Any) -> None:
-    """Raise CloseConnection for a filter with an UNKNOWN element."""
-    check_codes(api, wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type)
+    """Do the same for a filter."""
+    if 0 in (wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type):
+        raise CloseConnection(f"{api} with an UNKNOWN element")
 
 
-def change_acls(check_item: Callable[[Any], None]) -> Access:
-    """Return the access of CreateAcls and DeleteAcls. What nobody can read closes the connection before."""
+def _change_acls(check_item: Callable[[Any], None]) -> Access:
+    """Return the access of an API that changes ACLs. What nobody can read closes the connection before."""
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         if caller.may_cluster(Operation.ALTER):
@@ -48,6 +45,10 @@ def change_acls(check_item: Callable[[Any], None]) -> Access:
         return by_item(caller, request, items, deny, proceed)
 
     return Access("ALTER on the cluster", check, (_DENIED,))
+
+
+# Access to CreateAcls and DeleteAcls.
+create_acls, delete_acls = map(_change_acls, (check_creation, partial(check_filter, "DeleteAcls")))
 
 
 @as_access("DESCRIBE on the cluster", denials=(_DENIED,))
