@@ -6,13 +6,14 @@ written what this one has not read yet.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from . import changes, errors
 from .errors import RegistryError
-from .formats.formats import AVRO, DEFAULT_LEVEL, PROTOBUF, TYPES
+from .formats.formats import AVRO, PROTOBUF, TYPES
 from .records import Content, Version, reference_json
 from .schemas_log import SchemasLog
 from .subjects import LATEST, READWRITE, Subjects
@@ -117,11 +118,6 @@ async def _one_version(log: SchemasLog, request: Request) -> dict[str, Any]:
     return version_json(replace(found, content=await _formatted(log, request, found.content)))
 
 
-async def _text_of_version(log: SchemasLog, request: Request) -> Text:
-    found = log.subjects.version(request.subject, request.version, deleted=request.flag("deleted"))
-    return Text((await _formatted(log, request, found.content)).text)
-
-
 async def _referenced_by(log: SchemasLog, request: Request) -> list[int]:
     found = log.subjects.version(request.subject, request.version, deleted=True)
     return _page(sorted({each.id for each in log.subjects.referrers(found.subject, found.version)}), request)
@@ -168,14 +164,12 @@ def _content_json(content: Content) -> dict[str, Any]:
 
 
 async def _schemas(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
-    found = await log.look(lambda state: _listed_versions(state, request))
-    offset, limit = max(0, request.number("offset", 0)), request.number("limit", -1)
-    end = offset + (MAX_LISTED if limit < 0 else min(limit, MAX_LISTED))
-    if sum(len(each.content.text) for each in found[offset:end]) > MAX_LISTED_CHARACTERS:
+    found = _page(await log.look(lambda state: _listed_versions(state, request)), request, MAX_LISTED)
+    if sum(len(each.content.text) for each in found) > MAX_LISTED_CHARACTERS:
         raise RegistryError(
             413, f"The answer has more than {MAX_LISTED_CHARACTERS} characters: ask for less by `limit`"
         )
-    return [version_json(each) for each in found[offset:end]]
+    return [version_json(each) for each in found]
 
 
 def _listed_versions(state: Subjects, request: Request) -> list[Version]:
@@ -192,8 +186,13 @@ async def _by_id(log: SchemasLog, request: Request) -> dict[str, Any]:
     return made | {"maxId": log.subjects.max_id} if request.flag("fetchMaxId") else made
 
 
-async def _text_by_id(log: SchemasLog, request: Request) -> Text:
-    return Text((await _formatted(log, request, log.subjects.content(_number(request.names[0])))).text)
+def _text_of(function: Answer) -> Answer:
+    """Return what answers with the text of the schema alone that `function` answers with."""
+
+    async def answered(log: SchemasLog, request: Request) -> Text:
+        return Text((await function(log, request))["schema"])
+
+    return answered
 
 
 async def _versions_of_id(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
@@ -208,14 +207,6 @@ def _places(log: SchemasLog, request: Request) -> list[Version]:
     found = log.subjects.places(_number(request.names[0]), deleted=request.flag("deleted"))
     subject = request.query.get("subject", "").removeprefix(_DEFAULT_CONTEXT)
     return [each for each in found if subject in ("", each.subject)]
-
-
-async def _types(log: SchemasLog, request: Request) -> list[str]:
-    return list(TYPES)
-
-
-async def _contexts(log: SchemasLog, request: Request) -> list[str]:
-    return ["."]
 
 
 async def _formatted(log: SchemasLog, request: Request, content: Content) -> Content:
@@ -260,15 +251,12 @@ async def _compatibility(
 # -- Levels and modes
 
 
-async def _level_of_all(log: SchemasLog, request: Request) -> dict[str, str]:
-    return {"compatibilityLevel": log.subjects.levels.get(None, DEFAULT_LEVEL)}
-
-
 async def _level(log: SchemasLog, request: Request) -> dict[str, str]:
-    own = log.subjects.levels.get(request.subject)
-    if own is None and not request.flag("defaultToGlobal"):
-        raise errors.no_level_of_subject(request.subject)
-    return {"compatibilityLevel": own or log.subjects.level(request.subject)}
+    subject = _subject_or_all(request)
+    own = log.subjects.levels.get(subject)
+    if subject is not None and own is None and not request.flag("defaultToGlobal"):
+        raise errors.no_level_of_subject(subject)
+    return {"compatibilityLevel": own or log.subjects.level(subject or "")}
 
 
 async def _set_level(log: SchemasLog, request: Request) -> Any:
@@ -287,16 +275,15 @@ async def _remove_level(log: SchemasLog, request: Request) -> Any:
     return await log.change(lambda state: changes.remove_level(state, subject))
 
 
-async def _mode_of_all(log: SchemasLog, request: Request) -> dict[str, str]:
-    return {"mode": log.subjects.modes.get(None, READWRITE)}
-
-
 async def _mode(log: SchemasLog, request: Request) -> dict[str, str]:
+    subject, modes = _subject_or_all(request), log.subjects.modes
+    if subject is None:
+        return {"mode": modes.get(None, READWRITE)}
     if request.flag("defaultToGlobal"):
-        return {"mode": log.subjects.mode(request.subject)}
-    if request.subject not in log.subjects.modes:
-        raise errors.no_mode_of_subject(request.subject)
-    return {"mode": log.subjects.modes[request.subject]}
+        return {"mode": log.subjects.mode(subject)}
+    if subject not in modes:
+        raise errors.no_mode_of_subject(subject)
+    return {"mode": modes[subject]}
 
 
 async def _set_mode(log: SchemasLog, request: Request) -> Any:
@@ -315,39 +302,42 @@ def _subject_or_all(request: Request) -> str | None:
     return request.subject if request.names else None
 
 
-async def _root(log: SchemasLog, request: Request) -> dict[str, Any]:
-    return {}
+def _always(answer: Any) -> Answer:
+    async def answered(log: SchemasLog, request: Request) -> Any:
+        return answer
+
+    return answered
 
 
 # -- The table
 
 _ROUTES: dict[str, Answer] = {
-    "GET /": _root,
+    "GET /": _always({}),
     "GET /subjects": _subjects,
     "GET /subjects/*/versions": _versions,
     "POST /subjects/*/versions": _register,
     "GET /subjects/*/versions/*": _one_version,
-    "GET /subjects/*/versions/*/schema": _text_of_version,
+    "GET /subjects/*/versions/*/schema": _text_of(_one_version),
     "GET /subjects/*/versions/*/referencedby": _referenced_by,
     "POST /subjects/*": _look_up,
     "DELETE /subjects/*": _delete_subject,
     "DELETE /subjects/*/versions/*": _delete_version,
     "GET /schemas": _schemas,
-    "GET /schemas/types": _types,
+    "GET /schemas/types": _always(TYPES),
     "GET /schemas/ids/*": _by_id,
-    "GET /schemas/ids/*/schema": _text_by_id,
+    "GET /schemas/ids/*/schema": _text_of(_by_id),
     "GET /schemas/ids/*/versions": _versions_of_id,
     "GET /schemas/ids/*/subjects": _subjects_of_id,
-    "GET /contexts": _contexts,
+    "GET /contexts": _always(["."]),
     "POST /compatibility/subjects/*/versions": _compatible_with_all,
     "POST /compatibility/subjects/*/versions/*": _compatible_with_version,
-    "GET /config": _level_of_all,
+    "GET /config": _level,
     "PUT /config": _set_level,
     "DELETE /config": _remove_level,
     "GET /config/*": _level,
     "PUT /config/*": _set_level,
     "DELETE /config/*": _remove_level,
-    "GET /mode": _mode_of_all,
+    "GET /mode": _mode,
     "PUT /mode": _set_mode,
     "GET /mode/*": _mode,
     "PUT /mode/*": _set_mode,
@@ -399,6 +389,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _page(values: list[Any], request: Request) -> list[Any]:
+def _page(values: list[Any], request: Request, most: int = sys.maxsize) -> list[Any]:
     offset, limit = max(0, request.number("offset", 0)), request.number("limit", -1)
-    return values[offset:] if limit < 0 else values[offset : offset + limit]
+    return values[offset : offset + (most if limit < 0 else min(limit, most))]

@@ -160,7 +160,7 @@ def check_compatible(state: Subjects, subject: str, content: Content) -> None:
     level = state.level(subject)
     found = messages(state, subject, content, state.live(subject), level)
     if found:
-        raise errors.incompatible(subject, [*found, f"{{compatibility: '{level}'}}"])
+        raise errors.incompatible(subject, ", ".join([*found, f"{{compatibility: '{level}'}}"]))
 
 
 def messages(state: Subjects, subject: str, content: Content, versions: list[Version], level: str) -> list[str]:

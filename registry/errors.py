@@ -5,6 +5,8 @@ The status is what the code begins with: 40401 goes out as 404. A code of three 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 # An error tells what is wrong with a request, and does not repeat it.
 MAX_CHARACTERS = 2_000
 
@@ -32,79 +34,48 @@ class InvalidSchema(RegistryError):
         self.details = details
 
 
-def subject_not_found(subject: str) -> RegistryError:
-    return RegistryError(40401, f"Subject '{subject}' not found.")
+class Rejection(NamedTuple):
+    """A row of the table: a code, and a text with places for what it is about."""
+
+    code: int
+    text: str
+
+    def __call__(self, *about: object) -> RegistryError:
+        """Return the error."""
+        return RegistryError(self.code, self.text.format(*about))
 
 
-def version_not_found(version: int) -> RegistryError:
-    return RegistryError(40402, f"Version {version} not found.")
-
-
-def schema_not_found(schema_id: int | None = None) -> RegistryError:
-    """Return the error of an id that nothing has, or of a look-up by the schema itself."""
-    return RegistryError(40403, "Schema not found" if schema_id is None else f"Schema {schema_id} not found")
-
-
-def subject_soft_deleted(subject: str) -> RegistryError:
-    # Confluent's text has no space between its sentences.
-    return RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
-
-
-def subject_not_soft_deleted(subject: str) -> RegistryError:
-    return RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
-
-
-def version_soft_deleted(subject: str, version: int) -> RegistryError:
-    text = f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently"
-    return RegistryError(40406, text)
-
-
-def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
-    text = f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
-    return RegistryError(40407, text)
-
-
-def no_level_of_subject(subject: str) -> RegistryError:
-    return RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
-
-
-def no_mode_of_subject(subject: str) -> RegistryError:
-    return RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
-
-
-def incompatible(subject: str, messages: list[str]) -> RegistryError:
-    text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
-    return RegistryError(409, text + f"[{', '.join(messages)}]")
-
-
-def invalid_version(version: str) -> RegistryError:
-    return RegistryError(
-        42202,
-        f"The specified version '{version}' is not a valid version id. "
-        'Allowed values are between [1, 2^31-1] and the string "latest"',
-    )
-
-
-def invalid_level() -> RegistryError:
-    return RegistryError(
-        42203,
-        "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
-        "forward_transitive, and full_transitive",
-    )
-
-
-def invalid_mode() -> RegistryError:
-    return RegistryError(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT")
-
-
-def not_permitted(message: str) -> RegistryError:
-    return RegistryError(42205, message)
-
-
-def reference_exists(subject: str, version: int) -> RegistryError:
-    key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
-    return RegistryError(42206, f"One or more references exist to the schema {key}.")
-
-
-def invalid_subject(subject: str) -> RegistryError:
-    return RegistryError(42208, f"The specified subject '{subject}' is not a valid subject.")
+subject_not_found = Rejection(40401, "Subject '{}' not found.")
+version_not_found = Rejection(40402, "Version {} not found.")
+id_not_found = Rejection(40403, "Schema {} not found")
+schema_not_found = Rejection(40403, "Schema not found")
+# Confluent's text has no space between its sentences.
+subject_soft_deleted = Rejection(40404, "Subject '{}' was soft deleted.Set permanent=true to delete permanently")
+subject_not_soft_deleted = Rejection(40405, "Subject '{}' was not deleted first before being permanently deleted")
+version_soft_deleted = Rejection(
+    40406, "Subject '{}' Version {} was soft deleted.Set permanent=true to delete permanently"
+)
+version_not_soft_deleted = Rejection(
+    40407, "Subject '{}' Version {} was not deleted first before being permanently deleted"
+)
+no_level_of_subject = Rejection(40408, "Subject '{}' does not have subject-level compatibility configured")
+no_mode_of_subject = Rejection(40409, "Subject '{}' does not have subject-level mode configured")
+incompatible = Rejection(
+    409, 'Schema being registered is incompatible with an earlier schema for subject "{}", details: [{}]'
+)
+invalid_version = Rejection(
+    42202,
+    "The specified version '{}' is not a valid version id. "
+    'Allowed values are between [1, 2^31-1] and the string "latest"',
+)
+invalid_level = Rejection(
+    42203,
+    "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+    "forward_transitive, and full_transitive",
+)
+invalid_mode = Rejection(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT")
+not_permitted = Rejection(42205, "{}")
+reference_exists = Rejection(
+    42206, "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={},version={}}}."
+)
+invalid_subject = Rejection(42208, "The specified subject '{}' is not a valid subject.")

@@ -6,9 +6,10 @@ A start and a running registry call the same `apply`, so a restart ends in the s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from .errors import InvalidSchema, schema_not_found, subject_not_found, version_not_found
+from .errors import InvalidSchema, id_not_found, subject_not_found, version_not_found
 from .formats.formats import DEFAULT_LEVEL, LEVELS, Source
 from .records import Content, Reference, UnreadableRecord, Version, is_number, read_json, read_version
 
@@ -108,12 +109,7 @@ class Subjects:
             raise UnreadableRecord("a deletion of a subject without its version")
         for each in list(self.versions.get(str(key.get("subject")), {}).values()):
             if each.version <= last:
-                self._replace_by_deleted(each)
-
-    def _replace_by_deleted(self, version: Version) -> None:
-        self.versions[version.subject][version.version] = Version(
-            version.subject, version.version, version.id, version.content, True, version.extra
-        )
+                self.versions[each.subject][each.version] = replace(each, deleted=True)
 
     def _apply_clearing(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         for each in list(self.versions.get(str(key.get("subject")), {}).values()):
@@ -167,7 +163,7 @@ class Subjects:
     def content(self, schema_id: int) -> Content:
         """Return what has an id. Raises RegistryError if nothing has it."""
         if schema_id not in self._contents:
-            raise schema_not_found(schema_id)
+            raise id_not_found(schema_id)
         return self._contents[schema_id]
 
     def id_of(self, content: Content) -> int | None:

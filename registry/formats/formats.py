@@ -80,16 +80,13 @@ def _protobuf(name: str = "protobuf") -> Any:
 
 
 def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[str]:
-    """Return why `new` may not follow the `earlier` versions, the last one last; nothing if it may. Each is a line.
+    """Return why `new` may not follow any of the `earlier` versions, the last one last; nothing if it may follow all.
 
-    Raises RegistryError past the bounds.
+    Each is a line. Raises RegistryError past the bounds.
     """
-    checked = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
-    if level == NONE or not checked:
-        return []
-    _check_size(checked)
+    _check_size(earlier)
     steps = Steps()
-    for old in reversed(checked):
+    for old in reversed(earlier):
         try:
             found = list(_messages(new, old, level, steps))
         except RecursionError:
@@ -101,6 +98,7 @@ def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[st
 
 
 def _check_size(checked: list[Source]) -> None:
+    """Raise RegistryError for more than is compared."""
     size = sum(len(each.text) + sum(map(len, each.references.values())) for each in checked)
     most = MAX_COMPARED_PROTO if checked[-1].type == PROTOBUF else MAX_COMPARED_CHARACTERS
     if size > most:

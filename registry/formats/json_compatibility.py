@@ -124,14 +124,9 @@ class _Comparison:
 
     # -- Combined schemas
 
-    def _musts(self, node: Node) -> list[Node]:
-        """Return the schemas whose values all values of this one are: its `allOf`, and what its `$ref` leads to."""
-        target = node.target()
-        return [*map(node.inner, node.value.get("allOf", ())), *([] if target is None else [target])]
-
     def _follows_from_part(self, reader: Node, writer: Node, path: str) -> bool:
         """Tell whether the reader takes one of the writer's allOf, or each of its oneOf or anyOf."""
-        if any(not self.compare(reader, each, path) for each in self._musts(writer)):
+        if any(not self.compare(reader, each, path) for each in writer.musts()):
             return True
         sums = [writer.value[name] for name in ("oneOf", "anyOf") if name in writer.value]
         return any(all(not self.compare(reader, writer.inner(each), path) for each in branches) for branches in sums)
@@ -190,11 +185,11 @@ class _Comparison:
 
     def _products(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Each schema of the reader's allOf must read one of the writer's, or the writer's schema around them."""
-        musts = self._musts(reader)
+        musts = reader.musts()
         if not musts:
             return
         around = self._once(writer, "around", lambda: writer.inner(_without(writer.value, _PRODUCTS)))
-        written = [*self._musts(writer), around]
+        written = [*writer.musts(), around]
         for index, each in enumerate(musts):
             if all(self.compare(each, other, path) for other in written):
                 yield difference("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}")

@@ -8,7 +8,7 @@ Both answers are sure where they are yes. Sameness is of the texts and of all th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 from ..errors import InvalidSchema
@@ -112,7 +112,7 @@ class _Disjointness:
 
     def _by_parts(self, one: Node, other: Node) -> bool:
         """Tell so by what a schema is made of: all that it must be, each that it may be."""
-        if any(self.holds(each, other) for each in _musts(one)):
+        if any(self.holds(each, other) for each in one.musts()):
             return True
         sums = (one.value[name] for name in ("anyOf", "oneOf") if name in one.value)
         return any(all(self.holds(one.inner(each), other) for each in branches) for branches in sums)
@@ -126,13 +126,6 @@ class _Disjointness:
             if mine is not None and yours is not None and self.holds(mine, yours):
                 return True
         return False
-
-
-def _musts(node: Node) -> Iterator[Node]:
-    target = node.target()
-    if target is not None:
-        yield target
-    yield from map(node.inner, node.value.get("allOf", ()))
 
 
 def _of_property(node: Node, properties: dict[str, Any], name: str) -> Node | None:

@@ -82,6 +82,11 @@ class Node:
         reference = mapping(self.value).get("$ref")
         return self._target(reference) if isinstance(reference, str) else None
 
+    def musts(self) -> list[Node]:
+        """Return the schemas whose values all values of this one are: its `allOf`, and what its `$ref` leads to."""
+        target = self.target()
+        return [*map(self.inner, self.value.get("allOf", ())), *([] if target is None else [target])]
+
     def said(self) -> Node:
         """Return this node without the keywords that say nothing in its draft."""
         silent = self.silent()
