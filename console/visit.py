@@ -87,11 +87,11 @@ class Visit:
 
 
 async def or_told(asked: Awaitable[R], otherwise: R, what: str, problems: list[str]) -> R:
-    """Return what was asked for. What this cluster does not tell is said, and the page goes on without it."""
+    """Return what was asked for. What this cluster does not tell is said, behind `what`, and the page goes on."""
     try:
         return await asked
     except KafkaError as error:
-        problems.append(f"{what}: {error.message}")
+        problems.append(f"{what}: {error.message}" if what else error.message)
         return otherwise
 
 

@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from ...client.record import ConsumerRecord
+from ...web.exchange import HttpError
 from .decoding import SchemaDecoder, decode
 
 MAX_CHARS = 1_000
@@ -46,8 +47,11 @@ _TOKEN = re.compile(
 )
 
 
-class InvalidFilter(Exception):
+class InvalidFilter(HttpError):
     """A text that is no filter; the message says where and why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(400, f"The filter: {why}")
 
 
 class Candidate:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from ...client import Acl, AclFilter, KafkaError
+from ...client import AclFilter, KafkaError
 from ...client.admin.acls import OPERATIONS, PATTERNS, RESOURCES
 from ...web.exchange import Response
 from ..changes.access import acl_of
 from ..changes.kind import InvalidForm
-from ..visit import Visit
+from ..visit import Visit, or_told
 from .topics import page_of
 
 
 async def acls(visit: Visit) -> Response:
     """Show the ACLs that apply to a principal or a resource, and decide whether somebody may do something."""
-    problem, rows = "", list[Acl]()
-    admin = await visit.admin()
-    try:
-        rows = sorted(await admin.describe_acls(AclFilter()), key=lambda each: (each.resource_type, each.resource_name))
-    except KafkaError as error:
-        problem = error.message
+    admin, problems = await visit.admin(), list[str]()
+    found = await or_told(admin.describe_acls(AclFilter()), [], "", problems)
     wanted = visit.text("q")
-    rows = [each for each in rows if wanted in each.principal or wanted in each.resource_name]
-    shown, page, pages = page_of(visit, rows)
+    rows = [each for each in found if wanted in each.principal or wanted in each.resource_name]
+    rows.sort(key=lambda each: (each.resource_type, each.resource_name))
     decision, question = await _decision(visit)
     return visit.page(
-        "acls.html", "ACLs", rows=shown, count=len(rows), page=page, pages=pages, q=wanted, problem=problem,
-        decision=decision, question=question, can_ask=visit.house.decide is not None, operations=OPERATIONS,
-        resources=RESOURCES, patterns=PATTERNS,
+        "acls.html", "ACLs", **page_of(visit, rows), q=wanted, problems=problems, decision=decision, question=question,
+        can_ask=visit.house.decide is not None, operations=OPERATIONS, resources=RESOURCES, patterns=PATTERNS,
     )  # fmt: skip
 
 
@@ -44,25 +39,14 @@ async def _decision(visit: Visit) -> tuple[tuple[bool, str] | None, str]:
 
 async def users(visit: Visit) -> Response:
     """Show the users that have a SCRAM password, and the quotas."""
-    admin = await visit.admin()
-    problems: list[str] = []
-    found: dict[str, dict[str, int]] = {}
-    try:
-        found = await admin.describe_user_scram_credentials()
-    except KafkaError as error:
-        problems.append(error.message)
-    shown, page, pages = page_of(visit, sorted(found.items()))
-    return visit.page("users.html", "Users", rows=shown, page=page, pages=pages, count=len(found), problems=problems)
+    admin, problems = await visit.admin(), list[str]()
+    found = await or_told(admin.describe_user_scram_credentials(), {}, "", problems)
+    return visit.page("users.html", "Users", **page_of(visit, sorted(found.items())), problems=problems)
 
 
 async def quotas(visit: Visit) -> Response:
     """Show the quotas of users, client ids and addresses."""
-    admin = await visit.admin()
-    problem, rows = "", list[tuple[dict[str, str], dict[str, float]]]()
-    try:
-        found = await admin.describe_client_quotas()
-        rows = sorted(((each.parts, values) for each, values in found.items()), key=lambda row: sorted(row[0].items()))
-    except KafkaError as error:
-        problem = error.message
-    shown, page, pages = page_of(visit, rows)
-    return visit.page("quotas.html", "Quotas", rows=shown, page=page, pages=pages, count=len(rows), problem=problem)
+    admin, problems = await visit.admin(), list[str]()
+    found = await or_told(admin.describe_client_quotas(), {}, "", problems)
+    rows = sorted(((each.parts, values) for each, values in found.items()), key=lambda row: sorted(row[0].items()))
+    return visit.page("quotas.html", "Quotas", **page_of(visit, rows), problems=problems)

@@ -23,11 +23,9 @@ async def all_groups(visit: Visit) -> Response:
     rows = [(each, sample.groups.get(each.group_id)) for each in await admin.list_groups() if wanted in each.group_id]
     if sort != "name":
         rows.sort(key=lambda row: -((row[1] and (row[1].lag if sort == "-lag" else row[1].lag_s)) or 0))
-    shown, page, pages = page_of(visit, rows)
     return visit.page(
-        "groups.html", "Groups", rows=shown, count=len(rows), page=page, pages=pages, sort=sort, q=wanted,
-        sample=sample, error=visit.history.error,
-    )  # fmt: skip
+        "groups.html", "Groups", **page_of(visit, rows), sort=sort, q=wanted, sample=sample, error=visit.history.error
+    )
 
 
 async def one_group(visit: Visit) -> Response:

@@ -128,7 +128,7 @@ async def found(visit: Visit) -> Response:
         wanted = await asked(visit)
     except InvalidFilter as error:
         topic = await topic_named(visit, visit.names[0])
-        return _page(visit, topic, Page(), [], count, f"The filter: {error}", 400)
+        return _page(visit, topic, Page(), [], count, error.message, error.status)
     search = await _search(visit, await visit.admin(), wanted, beginning, count)
     async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
         page = await find(consumer, search)
@@ -239,10 +239,7 @@ async def _record(visit: Visit) -> ConsumerRecord:
 
 async def export(visit: Visit) -> Response:
     """Send all wanted records as JSON lines: `odradek consume --json` prints the same, `produce --json` takes them."""
-    try:
-        wanted = await asked(visit)
-    except InvalidFilter as error:
-        raise HttpError(400, f"The filter: {error}") from None
+    wanted = await asked(visit)
     beginning = visit.choice("from", FROMS)
     search = await _search(visit, await visit.admin(), wanted, "oldest" if beginning == "newest" else beginning, 1)
     headers = [("content-disposition", f'attachment; filename="{wanted.topic.name}.jsonl"')]

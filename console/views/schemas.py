@@ -62,17 +62,16 @@ async def page(visit: Visit) -> Response:
 
 
 def _page(visit: Visit, problem: str) -> Response:
-    return visit.page("schemas.html", "Schemas", rows=[], count=0, page=1, pages=1, q="", problem=problem)
+    return visit.page("schemas.html", "Schemas", **page_of(visit, []), q="", problem=problem)
 
 
 async def _subjects(visit: Visit, schemas: Schemas) -> Response:
     wanted = visit.text("q")
     names = sorted(name for name in await schemas.look(SchemaRegistry.subjects) if wanted in name)
-    shown, number, pages = page_of(visit, names)
-    rows = await schemas.look(lambda registry: [row for name in shown for row in _rows(registry, name)])
-    return visit.page(
-        "schemas.html", "Schemas", rows=rows, count=len(names), page=number, pages=pages, q=wanted, problem=""
-    )  # fmt: skip
+    listed = page_of(visit, names)
+    shown = listed["rows"]
+    listed["rows"] = await schemas.look(lambda registry: [row for name in shown for row in _rows(registry, name)])
+    return visit.page("schemas.html", "Schemas", **listed, q=wanted, problem="")
 
 
 def _rows(registry: SchemaRegistry, subject: str) -> list[Row]:

@@ -29,7 +29,7 @@ async def page(visit: Visit) -> Response:
     try:
         await asked(visit)
     except InvalidFilter as error:
-        problem = f"The filter: {error}"
+        problem = error.message
     events = None if problem else link(f"/topics/{topic.name}/tail/events", **visit.query)
     return visit.page(
         "tail.html", f"Tail of {topic.name}", 400 if problem else 200, topic=topic, name=topic.name, events=events,
@@ -39,10 +39,7 @@ async def page(visit: Visit) -> Response:
 
 async def events(visit: Visit) -> Response:
     """Send the records as they come. Raises HttpError where too many tails are open."""
-    try:
-        wanted = await asked(visit)
-    except InvalidFilter as error:
-        raise HttpError(400, f"The filter: {error}") from None
+    wanted = await asked(visit)
     if visit.house.tails.locked():
         raise HttpError(503, _TOO_MANY)
     return Response(200, _stream(visit, wanted), "text/event-stream", [("x-accel-buffering", "no")])

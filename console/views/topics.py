@@ -57,18 +57,18 @@ async def all_topics(visit: Visit) -> Response:
         if wanted in each.name and (internal or not each.is_internal)
     ]
     rows.sort(key=lambda row: _order(row, sort))
-    shown, page, pages = page_of(visit, rows)
     return visit.page(
-        "topics.html", "Topics", rows=shown, count=len(rows), total=len(found), page=page, pages=pages, sort=sort,
-        q=wanted, internal=internal, sample=sample, error=visit.history.error,
+        "topics.html", "Topics", **page_of(visit, rows), total=len(found), sort=sort, q=wanted, internal=internal,
+        sample=sample, error=visit.history.error,
     )  # fmt: skip
 
 
-def page_of(visit: Visit, rows: Sequence[Any]) -> tuple[Sequence[Any], int, int]:
-    """Return the rows of the page that the query names, its number and the number of pages."""
+def page_of(visit: Visit, rows: Sequence[Any]) -> dict[str, Any]:
+    """Return what a template shows of rows: those of the page that the query names, and which page of how many."""
     pages = max((len(rows) + PAGE_ROWS - 1) // PAGE_ROWS, 1)
     page = min(visit.number("page", 1, low=1) or 1, pages)
-    return rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], page, pages
+    shown = rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    return {"rows": shown, "count": len(rows), "page": page, "pages": pages}
 
 
 def _row(visit: Visit, sample: Sample, topic: TopicInfo) -> TopicRow:

@@ -21,11 +21,7 @@ async def all_transactions(visit: Visit) -> Response:
         for each in await admin.list_transactions(states=() if state == "all" else (state,))
         if wanted in each.transactional_id
     ]
-    shown, page, pages = page_of(visit, rows)
-    return visit.page(
-        "transactions.html", "Transactions", rows=shown, count=len(rows), page=page, pages=pages, q=wanted, state=state,
-        states=STATES,
-    )  # fmt: skip
+    return visit.page("transactions.html", "Transactions", **page_of(visit, rows), q=wanted, state=state, states=STATES)
 
 
 async def one_transaction(visit: Visit) -> Response:
