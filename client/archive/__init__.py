@@ -16,9 +16,10 @@ union          the table up to its offsets, the log behind them  union_table   b
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from ... import how_to_install
 from ..errors import ClientError, InvalidOption
@@ -60,3 +61,18 @@ def check_packages() -> None:
     if missing:
         why = f"archives need {' and '.join(missing)}"
         raise InvalidOption(f"{why}: {how_to_install('archive')}")
+
+
+@contextmanager
+def opened(archive: Archive | str, *, create: bool = False) -> Generator[tuple[Any, tuple[str, ...] | None]]:
+    """Open the catalog of an archive, which comes with the name of its table, if it has one of its own.
+
+    Raises InvalidOption, ArchiveError.
+    """
+    check_packages()
+    from .places import catalog_of  # pyiceberg takes a second, which other reads do not pay
+
+    at = Archive(archive) if isinstance(archive, str) else archive
+    name = None if at.table is None else tuple(at.table.split("."))
+    with errors_of_place(), closing(catalog_of(at.target, at.catalog_db, create=create)) as catalog:
+        yield catalog, name

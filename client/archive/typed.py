@@ -23,12 +23,11 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from ..core.options import check_choice
-from ..errors import InvalidOption, KafkaError
-from ..schemas.avro_columns import avro_rows
-from ..schemas.avro_columns import of_registry as programs_of
+from ..errors import InvalidOption
+from ..schemas.avro_columns import rows_by_registry
 from ..schemas.casts import cast
-from ..schemas.tables import ArrowAvro, fitted, in_microseconds, table_of
-from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
+from ..schemas.tables import ArrowAvro, in_microseconds, table_of
+from ..schemas.typed_rows import BadValue, json_rows
 from . import ArchiveError
 from .rows import ERROR, TYPED
 
@@ -169,23 +168,12 @@ def of_registry(registry: Any, topic: str, format_name: str, bad: str = "keep") 
         raise NoColumns(f"the schema of {topic}-value has no fields")
     kind = in_microseconds(raw)
 
-    def unpack(value: bytes) -> Any:
-        try:
-            row = reader.decode(value, topic, "value")
-        except (KafkaError, ValueError):
-            raise
-        except Exception as error:  # noqa: BLE001 - as above
-            raise BadValue(f"{type(error).__name__}: {error}") from None
-        return row if latest.type == "AVRO" else fitted(row, raw)
-
     aliases = {each["name"]: each.get("aliases", ()) for each in json.loads(latest.text).get("fields", ())}
 
     def read(values: Any, marks: Any) -> list[Any]:
-        if isinstance(reader, ArrowAvro):
-            return avro_rows(values, raw, kind, marks, unpack, programs_of(reader))
-        return unpacked_rows(values, raw, kind, marks, unpack)
+        return rows_by_registry(reader, values, raw, kind, marks)
 
-    return TypedValues(kind, read, unpack, bad, aliases)
+    return TypedValues(kind, read, reader.decode, bad, aliases)
 
 
 # -- Evolution

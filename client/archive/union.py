@@ -12,8 +12,7 @@ loaded again. Rows have the columns of `client/arrow/decoder.py` in either half.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from ..arrow.decoder import range_batches, schema_of
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..errors import NoBrokerReachable
 from ..record import EARLIEST, LATEST, TopicPartition
-from . import Archive, ArchiveError, check_packages, errors_of_place
+from . import Archive, ArchiveError, opened
 from .data_files import FIRST_MS, DataFile, files_of, partition_rows
 from .state import TOPIC_KEY, State, check_topic, state_of, topic_in, topic_of
 
@@ -138,13 +137,11 @@ def archived_topics(archive: Archive | str) -> dict[str, tuple[str, ...]]:
     from .layout import NAMESPACE
     from .places import open_table
 
-    with _catalog(archive) as (catalog, at):
-        named = at.table is not None
-        names = [tuple(at.table.split("."))] if at.table is not None else catalog.list_tables(NAMESPACE)
+    with opened(archive) as (catalog, named):
         found: dict[str, tuple[str, ...]] = {}
-        for name in names:
+        for name in catalog.list_tables(NAMESPACE) if named is None else [named]:
             metadata = open_table(catalog, name).metadata
-            if named or TOPIC_KEY in metadata.properties:
+            if named is not None or TOPIC_KEY in metadata.properties:
                 found[topic_of(metadata).name] = name
         return found
 
@@ -153,22 +150,8 @@ def _table(archive: Archive | str, topic: str) -> Any:
     from .layout import table_name
     from .places import open_table
 
-    with _catalog(archive) as (catalog, at):
-        return open_table(catalog, table_name(topic) if at.table is None else tuple(at.table.split(".")))
-
-
-@contextmanager
-def _catalog(archive: Archive | str) -> Generator[tuple[Any, Archive]]:
-    check_packages()
-    from .places import catalog_of  # pyiceberg takes a second, which other reads do not pay
-
-    at = Archive(archive) if isinstance(archive, str) else archive
-    with errors_of_place():
-        catalog = catalog_of(at.target, at.catalog_db)
-        try:
-            yield catalog, at
-        finally:
-            catalog.close()
+    with opened(archive) as (catalog, named):
+        return open_table(catalog, named or table_name(topic))
 
 
 def _cold(topic: str, topic_id: bytes, state: State, files: Sequence[DataFile]) -> list[OffsetRange]:

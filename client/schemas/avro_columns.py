@@ -25,7 +25,7 @@ from ..errors import KafkaError
 from .avro_places import Columns, Unknown
 from .avro_program import program_of
 from .registered import BadFrame
-from .tables import TableAvro
+from .tables import TableAvro, TableJson, fitted
 from .typed_rows import Marks, unpacked_rows
 
 Array = Any
@@ -84,6 +84,23 @@ def avro_rows(
     others = unpacked_rows(taken(column, rows), raw, final, marks, unpack)
     bad[rows] = marks
     return [with_rows(array, rows, pa.concat_arrays(others))]
+
+
+def rows_by_registry(
+    reader: TableAvro | TableJson, column: Array, raw: Any, final: Any, bad: Marks, *, is_field: bool = False
+) -> list[Array]:
+    """Return the rows of a binary column whose values name their schemas, as `unpacked_rows` does.
+
+    `is_field`: each value is the only field of a struct.
+    """
+
+    def unpack(value: bytes) -> Any:
+        row = {"": reader.decode(value)} if is_field else reader.decode(value)
+        return row if isinstance(reader, TableAvro) else fitted(row, raw)
+
+    if isinstance(reader, TableAvro):
+        return avro_rows(column, raw, final, bad, unpack, of_registry(reader, is_field=is_field))
+    return unpacked_rows(column, raw, final, bad, unpack)
 
 
 def decoded(column: Array, raw: Any, final: Any, programs: Programs) -> tuple[Array, NDArray[np.int64]]:

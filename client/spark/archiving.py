@@ -13,13 +13,12 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from ..archive import Archive, ArchiveError, check_packages, errors_of_place
+from ..archive import Archive, ArchiveError, check_packages, opened
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
 from ..arrow.fetch import OffsetRange
@@ -67,13 +66,11 @@ def archive(
     Raises ArchiveError, KafkaError, InvalidOption.
     """
     check_packages()
-    from ..archive.places import catalog_of
     from ..archive.run import ArchiveOptions, Archiver
     from ..archive.typed import values_by
     from ..archive.upkeep import keep_up
     from ..schemas import SchemaRegistry
 
-    at = Archive(to) if isinstance(to, str) else to
     texts = dict(options)
     start = texts.pop("startingOffsets", "earliest")
     if start not in _STARTS:
@@ -81,12 +78,11 @@ def archive(
     least = value_of({"minpartitions": texts.pop("minPartitions", "1")}, "minPartitions", "source")
     lost = texts.pop("failOnDataLoss", "true").lower()
     check_choice("failOnDataLoss", lost, ("true", "false"))
-    name = None if at.table is None else tuple(at.table.split("."))
     schemas = SchemaRegistry(registry) if isinstance(registry, str) else registry
     values = values_by(topic, value_format, fields, schemas, bad)
-    settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true", values=values)
     reading = read_options(texts, "archives")
-    with errors_of_place(), closing(catalog_of(at.target, at.catalog_db, create=True)) as catalog:
+    with opened(to, create=True) as (catalog, name):
+        settings = ArchiveOptions(name, _STARTS[start], fail_on_data_loss=lost == "true", values=values)
         write = partial(_written, spark, settings.target_bytes, least)
         archiver = Archiver(catalog, topic, reading, settings, write, stopped)
         while True:

@@ -11,8 +11,7 @@ not say which write it is, so one that is repeated is there twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from ..archive import ArchiveError, check_packages, errors_of_place
+from ..archive import Archive, ArchiveError, check_packages, errors_of_place, opened
 from ..errors import InvalidOption
 from .columns import OptionError
 from .option_texts import check_names, values_of
@@ -71,8 +70,7 @@ class TableSink(DataSource):
 class TableOptions:
     """All options of a write to a table."""
 
-    target: str
-    catalog_db: str | None
+    place: Archive
     table: tuple[str, ...]
     # By whose days a new table is partitioned.
     day_column: str | None
@@ -98,7 +96,7 @@ def parse_table_options(given: Mapping[str, str]) -> TableOptions:
         day = None if values["partitionBy"] is None else day_column(values["partitionBy"])
     except InvalidOption as error:
         raise OptionError("partitionBy", error.message) from None
-    return TableOptions(values["to"], values["catalogDb"], table, day, tuple(warnings))
+    return TableOptions(Archive(values["to"], values["catalogDb"]), table, day, tuple(warnings))
 
 
 def _reason_without_effect(name: str) -> str | None:
@@ -129,19 +127,9 @@ class TableWriter(DataSourceArrowWriter, DataSourceStreamArrowWriter):
         from ..archive.layout import place_of
         from ..archive.row_tables import open_rows, rows_schema
 
-        with self._catalog(create=True) as catalog:
+        with opened(options.place, create=True) as (catalog, _):
             table, self._day_column = open_rows(catalog, options.table, _arrow(schema), options.day_column)
             self._place: TablePlace = place_of(table)._replace(schema=rows_schema(table))
-
-    @contextmanager
-    def _catalog(self, *, create: bool = False) -> Generator[Any]:
-        from ..archive.places import catalog_of
-
-        with (
-            errors_of_place(),
-            closing(catalog_of(self._options.target, self._options.catalog_db, create=create)) as at,
-        ):
-            yield at
 
     def write(self, iterator: Iterator[ArrowBatch]) -> Written:
         """Write the files of a task. Raises ArchiveError."""
@@ -167,7 +155,7 @@ class TableWriter(DataSourceArrowWriter, DataSourceStreamArrowWriter):
         if not paths:
             return
         name = ".".join(self._options.table)
-        with self._catalog() as catalog:
+        with opened(self._options.place) as (catalog, _):
             number = commit_rows(catalog, self._options.table, paths, batch)
             if number is None:
                 log.info("%s has batch %s; nothing is committed again", name, batch)

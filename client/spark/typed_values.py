@@ -37,9 +37,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidOption, SerializationFailed
 from ..schemas.avro import reader_of
-from ..schemas.avro_columns import avro_rows, of_registry, of_schema
+from ..schemas.avro_columns import avro_rows, of_schema, rows_by_registry
 from ..schemas.casts import with_leaves
-from ..schemas.tables import fitted
 from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
 from .columns import CORRUPT, BadRecord, Format, arrow_type
 
@@ -81,7 +80,7 @@ def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decode
     """Return a column of a type that is no struct, as a registry has them for keys."""
     final = pa.struct([("", arrow_type(kind))])
     raw = _as_read(wanted.name, final)
-    pieces = _of_registry(column, raw, final, bad, wanted, is_field=True)
+    pieces = rows_by_registry(wanted.registered, column, raw, final, bad, is_field=True)
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
     return Decoded(rows.flatten()[0], bad)
 
@@ -178,18 +177,8 @@ def _avro_reader(text: str) -> tuple[Any, Any]:
     return schema, reader_of(schema)
 
 
-def _of_registry(
-    column: Array, raw: Any, final: Any, bad: Marks, wanted: Format, is_field: bool = False
-) -> list[Array]:
-    decode = wanted.registered.decode
-
-    def unpack(value: bytes) -> Any:
-        row = {"": decode(value)} if is_field else decode(value)
-        return row if wanted.name == "avro" else fitted(row, raw)
-
-    if wanted.name == "avro":
-        return avro_rows(column, raw, final, bad, unpack, of_registry(wanted.registered, is_field=is_field))
-    return unpacked_rows(column, raw, final, bad, unpack)
+def _of_registry(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
+    return rows_by_registry(wanted.registered, column, raw, final, bad)
 
 
 _READERS: dict[str, Callable[[Array, Any, Any, Marks, Format], Sequence[Array]]] = {

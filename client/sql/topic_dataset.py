@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -32,12 +32,12 @@ from ..arrow.decoder import range_batches, schema_of
 from ..arrow.fetch import OffsetRange, whole_topic
 from ..errors import InvalidOption
 from ..record import TopicPartition
+from .fields import COLUMNS, JsonFields
+from .registered_values import RegisteredValues
 
 if TYPE_CHECKING:
     from ..archive.union import Cut
 
-# The cheapest first: DuckDB takes the first one where a query needs none, as count(*).
-COLUMNS = ("offset", "partition", "timestamp", "key", "value", "topic", "headers")
 _BYTES = ("key", "value")
 # Later than any timestamp that people have, in milliseconds: the year 10889.
 _LAST_MS = 1 << 48
@@ -58,27 +58,6 @@ class Span:
     from_ms: int = 0
 
 
-class Fields(Protocol):
-    """Makes further columns of the values of records."""
-
-    # Their names and types, as a `pyarrow.Schema`.
-    schema: Any
-    # Whether it takes values as they are, and not their texts.
-    reads_bytes: bool
-
-    def arrays(self, values: Any, names: Sequence[str]) -> list[Any]:
-        """Return the columns of these names, of an Arrow array of values."""
-        ...
-
-
-class Texts(Protocol):
-    """Makes texts of the bytes of keys or values."""
-
-    def texts(self, contents: Any) -> Any:
-        """Return an Arrow array of texts for one of bytes."""
-        ...
-
-
 class TopicDataset(ds.Dataset):
     """The records of a topic up to its end as it is when a query begins. DuckDB calls `scanner` for each scan."""
 
@@ -88,7 +67,7 @@ class TopicDataset(ds.Dataset):
         options: ReadOptions,
         *,
         is_binary: bool,
-        decoders: Mapping[str, Texts] | None = None,
+        decoders: Mapping[str, RegisteredValues] | None = None,
         look: Callable[[], Cut] | None = None,
     ) -> None:
         """`decoders` make the texts of keys and values, by column. `look` cuts the topic where its archive ends."""
@@ -98,7 +77,7 @@ class TopicDataset(ds.Dataset):
         self._is_binary = is_binary
         self._decoders = decoders or {}
         # Further columns.
-        self.fields: Fields | None = None
+        self.fields: JsonFields | RegisteredValues | None = None
         self._look = look
         self._halves: tuple[Cut | None, list[OffsetRange]] | None = None
         # Two scans of one query may begin in two threads, and see the same ends.

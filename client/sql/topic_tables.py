@@ -26,7 +26,7 @@ from ..errors import InvalidOption, UnknownTopic
 from ..schemas.casts import with_leaves
 from .fields import JsonFields, quoted, sampled_kinds
 from .registered_values import RegisteredValues
-from .topic_dataset import Fields, NotText, TopicDataset
+from .topic_dataset import NotText, TopicDataset
 
 if TYPE_CHECKING:
     from ..archive import Archive
@@ -222,7 +222,9 @@ class TopicTables:
         view = f"CREATE OR REPLACE VIEW {name} AS SELECT {columns} FROM {records}"
         self._guarded(lambda: self._connection.execute(view))
 
-    def _fields_of(self, dataset: TopicDataset, registered: RegisteredValues | None) -> Fields | None:
+    def _fields_of(
+        self, dataset: TopicDataset, registered: RegisteredValues | None
+    ) -> JsonFields | RegisteredValues | None:
         """Return the columns of values: those given, the subject's, or those of the first values."""
         if self._is_given:
             return self._given
@@ -271,7 +273,7 @@ class _Archived:
         return lambda: cut(self._archive, topic, None if self.is_only else options)
 
 
-def _bounded(kinds: dict[str, Any], dataset: TopicDataset) -> Fields | None:
+def _bounded(kinds: dict[str, Any], dataset: TopicDataset) -> JsonFields | None:
     """Return the columns of JSON values, and say so where there are more fields than columns."""
     if len(kinds) > MAX_FIELDS:
         text = "%s: the first %d of %d fields of JSON records are columns; --schema names others"
