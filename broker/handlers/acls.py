@@ -6,7 +6,7 @@ Without an authorizer the requests are rejected with SECURITY_DISABLED, as in Ka
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -160,7 +160,8 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
     if len(filters) > MAX_CHANGED:
         return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
     results: list[DeleteAclsFilterResult] = []
-    removed: dict[Acl, None] = {}
+    # Each ACL that is removed, with its places in the results.
+    removed: dict[Acl, list[DeleteAclsMatchingAcl]] = {}
     shown = 0
     for wanted in filters:
         await keeper().pause()
@@ -169,13 +170,16 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
             continue
         found: list[Acl] = []
         await keeper().finish(_note(found, _looks(services, wanted)))
-        removed.update(dict.fromkeys(found))
         shown += len(found)
         if shown > MAX_CHANGED:
             return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
-        results.append(DeleteAclsFilterResult(0, None, [DeleteAclsMatchingAcl(0, None, *acl) for acl in found]))
-    if errors := await services.security.change_acls((), removed):
-        _note_errors(results, errors)
+        matching = [DeleteAclsMatchingAcl(0, None, *acl) for acl in found]
+        results.append(DeleteAclsFilterResult(0, None, matching))
+        for acl, match in zip(found, matching, strict=True):
+            removed.setdefault(acl, []).append(match)
+    for acl, error in (await services.security.change_acls((), removed)).items():
+        for match in removed[acl]:
+            match.error_code, match.error_message = int(error.code), error.message
     return DeleteAclsResponse(filter_results=results)
 
 
@@ -188,26 +192,6 @@ def _note(found: list[Acl], looks: Iterator[Acl | None]) -> Iterator[None]:
 
 def _none_deleted(request: DeleteAclsRequest, code: ErrorCode, why: str) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(int(code), why)] * len(request.filters))
-
-
-def _note_errors(results: list[DeleteAclsFilterResult], errors: Mapping[Acl, KafkaError]) -> None:
-    for result in results:
-        for match in result.matching_acls:
-            error = errors.get(_matched(match))
-            if error is not None:
-                match.error_code, match.error_message = int(error.code), error.message
-
-
-def _matched(match: DeleteAclsMatchingAcl) -> Acl:
-    return Acl(
-        match.resource_type,
-        match.resource_name,
-        match.pattern_type,
-        match.principal,
-        match.host,
-        match.operation,
-        match.permission_type,
-    )
 
 
 def _filter(api: str, sent: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat, starmap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -60,18 +60,13 @@ def handle(
     return _add_requested(view, request.topics)
 
 
-class _View:
+class _View(NamedTuple):
     """The topics of the broker as one client sees them, and the response that gets them."""
 
-    __slots__ = ("context", "request", "response", "services")
-
-    def __init__(
-        self, services: Services, context: RequestContext, request: MetadataRequest, response: MetadataResponse
-    ) -> None:
-        self.services = services
-        self.context = context
-        self.request = request
-        self.response = response
+    services: Services
+    context: RequestContext
+    request: MetadataRequest
+    response: MetadataResponse
 
     @property
     def creates(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
@@ -30,12 +30,6 @@ def controller_id(services: Services) -> int:
     return services.config.node_id if services.replicas is None else services.replicas.view.controller_id
 
 
-class Endpoint(Protocol):
-    """The address of a broker, as Produce and Fetch tell it."""
-
-    node_id: int
-
-
 def current_leader(services: Services, topic: str, index: int) -> tuple[int, int]:
     """Return the leader and its epoch, as this broker knows them; -1 where it does not."""
     if services.replicas is None:
@@ -50,7 +44,7 @@ def current_leader(services: Services, topic: str, index: int) -> tuple[int, int
 
 
 def tell_address(
-    services: Services, context: RequestContext, leader: int, endpoints: list[Any], endpoint: Callable[..., Endpoint]
+    services: Services, context: RequestContext, leader: int, endpoints: list[Any], endpoint: Callable[..., Any]
 ) -> None:
     """Add the address of a broker to the `endpoints` of a response, once, and only while it is alive."""
     if all(each.node_id != leader for each in endpoints):

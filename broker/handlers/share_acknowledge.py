@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import (
@@ -169,16 +169,8 @@ def leader_of(
     return leader_type(leader, epoch)
 
 
-class Sent(Protocol):
-    """A batch of acknowledgements, as ShareFetch and ShareAcknowledge send it."""
-
-    first_offset: int
-    last_offset: int
-    acknowledge_types: list[int]
-
-
 def _check(
-    batches: Iterable[Sent], acknowledgements: list[Acknowledgement], *, knows_renewals: bool, is_renewal: bool
+    batches: Iterable[Any], acknowledgements: list[Acknowledgement], *, knows_renewals: bool, is_renewal: bool
 ) -> Iterator[None]:
     """Add the acknowledgements of one partition, one a step. INVALID_REQUEST where they contradict themselves.
 

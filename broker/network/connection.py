@@ -316,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.login is not None:
             self.login.close()
         self._received.discard()
-        self.token_checks.leave(self)
+        self.token_checks.leave(self.take_turn)
         if self._waiting is not None:
             self._waiting.future.cancel()
             self._waiting = None
@@ -551,7 +551,7 @@ class Connection(asyncio.BufferedProtocol):
             self._queue_up()
         elif not owner.token_checks.have_room(size):
             self._queued = True
-            owner.token_checks.wait(self)
+            owner.token_checks.wait(self.take_turn)
         return not self._queued
 
     def _set_reading(self, reading: bool) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from struct import error as StructError
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ...protocol import frame
 from ...protocol.apis import ApiKey, key_of
@@ -61,26 +61,16 @@ class State(Enum):
 Reject = Callable[[Connection, memoryview, ErrorCode, str], EncodedResponse]
 
 
-class LoginDoor:
+class LoginDoor(NamedTuple):
     """What the logins of one listener share."""
 
-    def __init__(
-        self,
-        logins: Logins,
-        dispatch: Dispatch,
-        reject: Reject,
-        workers: Workers,
-        clock: Clock,
-        timers: Timers,
-        delay_ms: int,
-    ) -> None:
-        self.logins = logins
-        self.dispatch = dispatch
-        self.reject = reject
-        self.workers = workers
-        self.clock = clock
-        self.timers = timers
-        self.delay_ms = delay_ms
+    logins: Logins
+    dispatch: Dispatch
+    reject: Reject
+    workers: Workers
+    clock: Clock
+    timers: Timers
+    delay_ms: int
 
     def open(self, connection: Connection) -> None:
         """Have a new connection log in before anything else."""

@@ -75,33 +75,25 @@ class StrangerMemory(ConnectionMemory):
         oldest.drop("it has not logged in, and clients of other addresses need the memory")
 
 
-class Waiter(Protocol):
-    """A connection whose large token is to be checked."""
-
-    def take_turn(self) -> None:
-        """Go on."""
-        ...
-
-
 class TokenChecks:
     """The large tokens that threads check, or have in their queue: few, because each is in memory several times."""
 
     def __init__(self) -> None:
         self._large = 0
-        # The connections that go on when there is room, in the order in which they began to wait.
-        self._waiting: dict[Waiter, None] = {}
+        # What lets connections go on when there is room, in the order in which they began to wait.
+        self._waiting: dict[Callable[[], None], None] = {}
 
     def have_room(self, size: int) -> bool:
         """Return whether a request of so many bytes may be handled now."""
         return size <= StrangerMemory.uncounted_bytes or self._large < MAX_LARGE
 
-    def wait(self, waiter: Waiter) -> None:
+    def wait(self, go_on: Callable[[], None]) -> None:
         """Let a connection go on when there is room."""
-        self._waiting[waiter] = None
+        self._waiting[go_on] = None
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, go_on: Callable[[], None]) -> None:
         """Forget a connection that is closed."""
-        self._waiting.pop(waiter, None)
+        self._waiting.pop(go_on, None)
 
     def counted(self, work: Callable[[], Result], size: int) -> Callable[[], Result]:
         """Return the work that checks a token, which counts from now until a thread has done it."""
@@ -127,7 +119,7 @@ class TokenChecks:
     def _go_on(self) -> bool:
         """Let one that waits go on; return whether another may."""
         if self._waiting and self._large < MAX_LARGE:
-            waiter = next(iter(self._waiting))
-            del self._waiting[waiter]
-            waiter.take_turn()
+            go_on = next(iter(self._waiting))
+            del self._waiting[go_on]
+            go_on()
         return bool(self._waiting) and self._large < MAX_LARGE

@@ -79,12 +79,8 @@ def load(config: ListenerConfig) -> Loaded:
     stamps = stamp(config)
     store = _key_store(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _set_protocols(context, config)
-    try:
-        _load_key(context, store, config.ssl_key_password or "")
-        _load_trust(context, config)
-    except ssl.SSLError as error:
-        raise StoreError(_words(error, config, "ENCRYPTED" in store.key)) from None
+    context.verify_mode = _VERIFY[config.ssl_client_auth]
+    _load_stores(context, config, store)
     try:
         certificate = ssl.PEM_cert_to_DER_cert(store.chain.partition("-----END CERTIFICATE-----")[0] + _END)
         subject_name(certificate)
@@ -96,21 +92,31 @@ def load(config: ListenerConfig) -> Loaded:
 def load_outgoing(config: ListenerConfig) -> ssl.SSLContext:
     """Return the context by which this broker connects to others. It shows its own certificate. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _set_protocols(context, config)
+    context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
     # ZooKeeper may ask for no certificate.
     has_key = config.ssl_keystore_location or config.ssl_keystore_key
-    store, trusted = _key_store(config) if has_key else None, _trusted(config)
-    context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+    _load_stores(context, config, _key_store(config) if has_key else None, ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _load_stores(
+    context: ssl.SSLContext,
+    config: ListenerConfig,
+    store: KeyStore | None,
+    peers: ssl.Purpose = ssl.Purpose.CLIENT_AUTH,
+) -> None:
+    """Set the versions, the key and the trusted certificates: without any the system's, if the others show theirs."""
+    _set_protocols(context, config)
+    trusted = _trusted(config)
     try:
         if store is not None:
             _load_key(context, store, config.ssl_key_password or "")
         if trusted is not None:
             context.load_verify_locations(cadata=trusted)
-        else:
-            context.load_default_certs()
+        elif context.verify_mode is not ssl.CERT_NONE:
+            context.load_default_certs(peers)
     except ssl.SSLError as error:
         raise StoreError(_words(error, config, store is not None and "ENCRYPTED" in store.key)) from None
-    return context
 
 
 def check_replacement(before: bytes, after: bytes, config: ListenerConfig) -> None:
@@ -184,15 +190,6 @@ def _trusted(config: ListenerConfig) -> str | None:
         return None
     pem.check_type("ssl.truststore.type", config.ssl_truststore_type, path)
     return pem.certificates(text or pem.read(path or ""), path or "ssl.truststore.certificates")
-
-
-def _load_trust(context: ssl.SSLContext, config: ListenerConfig) -> None:
-    trusted = _trusted(config)
-    context.verify_mode = _VERIFY[config.ssl_client_auth]
-    if trusted is not None:
-        context.load_verify_locations(cadata=trusted)
-    elif context.verify_mode is not ssl.CERT_NONE:
-        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
 
 
 def _set_protocols(context: ssl.SSLContext, config: ListenerConfig) -> None:

@@ -81,16 +81,6 @@ def test_the_limit_is_small_and_never_above_that_of_requests() -> None:
     assert limits == {-1: most, 1000: 1000, 1 << 40: most}
 
 
-@dataclass(eq=False)
-class Waiting:
-    """A connection whose large token waits."""
-
-    woken: asyncio.Event
-
-    def take_turn(self) -> None:
-        self.woken.set()
-
-
 async def test_nothing_is_kept_of_a_connection_that_closes_while_its_token_waits(config: BrokerConfig) -> None:
     """While threads hang, tokens that come and go would otherwise stay in a queue without a bound."""
     async with Broker(sasl_config(config)) as broker:
@@ -118,7 +108,7 @@ async def test_a_large_request_waits_while_threads_check_many_large_tokens() -> 
     checks, woken = TokenChecks(), asyncio.Event()
     works = [checks.counted(int, 60_000) for _ in range(MAX_LARGE)]
     assert checks.have_room(1_000) and not checks.have_room(60_000)
-    checks.wait(Waiting(woken))
+    checks.wait(woken.set)
     await asyncio.sleep(0)
     assert not woken.is_set()
     await asyncio.to_thread(works[0])
