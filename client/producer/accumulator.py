@@ -19,27 +19,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, ErrorCode, KafkaError, OutcomeUnknown
 from ..record import RecordMetadata, TopicPartition
 from .batch import BatchLimits, DeliveryCallback, ProducerBatch, split
+from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(eq=False, repr=False)
 class RecordAccumulator:
     """The queues of all partitions and the memory that they may use. Knows which queues are due."""
 
-    batch_size: int
-    linger_ms: float
-    buffer_memory: int
-    delivery_timeout_ms: float
-    compression: Compression
-    idempotent: bool
-    transactional: bool = False
+    _options: ProducerOptions
     # By TopicPartition, which a plain pair equals.
     queues: dict[tuple[str, int], PartitionQueue] = field(default_factory=dict[tuple[str, int], PartitionQueue])
     # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
@@ -56,13 +50,17 @@ class RecordAccumulator:
     _unsent: dict[TopicPartition, PartitionQueue] = field(default_factory=dict[TopicPartition, PartitionQueue])
     _limits: BatchLimits = field(default_factory=BatchLimits)
 
+    def __post_init__(self) -> None:
+        self.buffer_memory = self._options.buffer_memory
+        self._batch_size = min(self._options.batch_size, self._options.max_request_size)
+
     # -- Append
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """Return the queue of a partition, made on first use."""
         queue = self.queues.get(partition)
         if queue is None:
-            queue = self.queues[partition] = PartitionQueue(partition, self.batch_size)
+            queue = self.queues[partition] = PartitionQueue(partition, self._batch_size)
         return queue
 
     @property
@@ -156,9 +154,9 @@ class RecordAccumulator:
         if not queue.has_unsent:
             return None
         wait_ms = queue.muted_until_ms - now_ms
-        lingers = linger and not self.flushing and self.has_room(self.batch_size)
+        lingers = linger and not self.flushing and self.has_room(self._batch_size)
         if lingers and not queue.sealed and queue.open is not None:
-            wait_ms = max(wait_ms, queue.open.created_ms + self.linger_ms - now_ms)
+            wait_ms = max(wait_ms, queue.open.created_ms + self._options.linger_ms - now_ms)
         return wait_ms
 
     @property
@@ -195,17 +193,16 @@ class RecordAccumulator:
             batch = queue.sealed[0]
             if batch.attempts or not batch.may_split or batch.encoded is None or len(batch.encoded) <= limit:
                 return
-            parts = split(batch, self.compression, transactional=self.transactional, limit_bytes=limit)
-            queue.replace(batch, parts)
+            queue.replace(batch, split(batch, self._options, limit))
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if batch.whole is None:
             batch.count = len(batch.records)
-        if self.idempotent:
+        if self._options.enable_idempotence:
             assert queue.producer is not None
             batch.producer, batch.base_sequence = queue.producer, queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.count) & _LAST_SEQUENCE
-        batch.encode(self.compression, transactional=self.transactional)
+        batch.encode(self._options)
 
     # -- Outcomes
 
@@ -233,8 +230,7 @@ class RecordAccumulator:
         queue = self.queues[batch.partition]
         assert batch.encoded is not None
         self._limits.rejected(batch.partition.topic, len(batch.encoded), now_ms)
-        limit = self._limits.limit(batch.partition.topic) or 0
-        parts = split(batch, self.compression, transactional=self.transactional, limit_bytes=limit)
+        parts = split(batch, self._options, self._limits.limit(batch.partition.topic) or 0)
         queue.requeue(batch)
         queue.replace(batch, parts)
         self._unsent[queue.partition] = queue
@@ -283,11 +279,11 @@ class RecordAccumulator:
         """Fail unsent batches whose `delivery_timeout_ms` is over. Batches in flight have their request's time-out."""
         for queue in list(self._unsent.values()):
             while (batch := queue.next_batch) is not None and self.is_expired(batch, now_ms):
-                self.fail(batch, batch.timeout_error(self.delivery_timeout_ms, queue.last_error))
+                self.fail(batch, batch.timeout_error(self._options.delivery_timeout_ms, queue.last_error))
 
     def is_expired(self, batch: ProducerBatch, now_ms: float) -> bool:
         """Whether the batch's `delivery_timeout_ms` is over."""
-        return now_ms - batch.created_ms >= self.delivery_timeout_ms
+        return now_ms - batch.created_ms >= self._options.delivery_timeout_ms
 
     def pending(self) -> list[ProducerBatch]:
         """Return all batches that are not done."""

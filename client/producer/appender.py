@@ -16,10 +16,8 @@ from ..core.metadata import TopicInfo
 from ..core.serialization import SchemaMissing, checked_bytes
 from ..errors import UnknownTopic
 from ..record import RecordMetadata, TopicPartition
-from .accumulator import RecordAccumulator
 from .batch import BulkDelivery, DeliveryCallback, ProducerBatch
-from .listeners import InterceptedDelivery, Listeners
-from .options import ProducerOptions
+from .listeners import InterceptedDelivery
 from .partitioner import Choice, Partitioner
 from .preparation import Preparation, Prepared, checked_partition, too_large
 from .session import ProducerSession
@@ -36,25 +34,21 @@ class Appender:
     def __init__(
         self,
         session: ProducerSession,
-        accumulator: RecordAccumulator,
-        options: ProducerOptions,
         preparation: Preparation,
         partitioner: Partitioner,
         choose: Choice,
-        listeners: Listeners,
     ) -> None:
         self._session = session
-        self._accumulator = accumulator
-        self._options = options
+        self._accumulator, self._options = session.accumulator, session.options
         self._partitioner = partitioner
         self._choose = choose
         # None where there are none, because each record asks.
-        self._interceptors, self._listeners = preparation.interceptors or None, listeners or None
+        self._interceptors, self._listeners = preparation.interceptors or None, session.listeners or None
         self.preparation = preparation
         self.prepare = preparation.prepare_intercepted if preparation.interceptors else preparation.prepare
         # Set when the accumulator has room again.
         self._released = asyncio.Event()
-        accumulator.on_release = self._released.set
+        self._accumulator.on_release = self._released.set
 
     # -- Room
 
@@ -184,7 +178,7 @@ class Appender:
         fixed = None if partition is None else checked_partition(info, partition)
         for part in value_batches(values, self._options.batch_size):
             bulk.sent += len(part)
-            encoded = encode_value_batch(part, timestamp_ms, self._accumulator.compression)
+            encoded = encode_value_batch(part, timestamp_ms, self._options.compression)
             number = self._choose(info, None, None, len(encoded)) if fixed is None else fixed
             batch = await self.append_batch(TopicPartition(topic, number), encoded, len(part))
             batch.callbacks.append((0, bulk))

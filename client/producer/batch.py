@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Protocol
 
 from ...kernel import door
 from ...protocol.records.batch import HEADER_SIZE, decode_batch, encode_batch, with_producer
-from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record, size_upper_bound
 from ..errors import DeliveryFailed, DeliveryTimedOut, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
+from .options import ProducerOptions
 
 # Makes a named tuple without its Python-level constructor, in half the time.
 _Maker = Callable[[type[RecordMetadata], tuple[object, ...]], RecordMetadata]
@@ -163,14 +163,15 @@ class ProducerBatch:
         """
         return self.splittable and self.count > 1
 
-    def encode(self, compression: Compression, *, transactional: bool) -> None:
+    def encode(self, options: ProducerOptions) -> None:
         """Encode the batch with the producer and the sequence that it has."""
+        transactional = options.transactional_id is not None
         if self.whole is not None:
             self.encoded = with_producer(self.whole, *self.producer, self.base_sequence, transactional=transactional)
             return
         self.encoded = encode_batch(
             self.records,
-            compression=compression,
+            compression=options.compression,
             producer_id=self.producer.producer_id,
             producer_epoch=self.producer.epoch,
             base_sequence=self.base_sequence,
@@ -319,9 +320,7 @@ class BatchLimits:
                 del self._known[topic]
 
 
-def split(
-    batch: ProducerBatch, compression: Compression, *, transactional: bool, limit_bytes: int = 0
-) -> list[ProducerBatch]:
+def split(batch: ProducerBatch, options: ProducerOptions, limit_bytes: int = 0) -> list[ProducerBatch]:
     """Return encoded batches with the records of `batch`, which has two at least.
 
     They have about `limit_bytes` each, or half of the bytes if that is less or the limit is 0. The callbacks of `batch`
@@ -347,7 +346,7 @@ def split(
         part.on_done = [done]
         _take_over(part, batch, start)
         part.records, part.count = records[start:end], end - start
-        part.encode(compression, transactional=transactional)
+        part.encode(options)
         parts.append(part)
         start = end
     return parts

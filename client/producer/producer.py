@@ -37,7 +37,6 @@ from ..core.security import SecurityArguments
 from ..core.serialization import SchemaMissing, Serializer, serializer
 from ..errors import KafkaError
 from ..record import ConsumerGroupMetadata, HeadersLike, K, OffsetAndMetadata, RecordMetadata, TopicPartition, V
-from .accumulator import RecordAccumulator
 from .appender import Appender
 from .batch import AwaitedRecords, BulkDelivery, BulkMetadata
 from .listeners import Interceptors, Listeners, ProducerInterceptor, ProducerListener
@@ -86,7 +85,7 @@ class Producer(StartedClient, Generic[K, V]):
         **security: Unpack[SecurityArguments],
     ) -> None:
         given = check_options(locals())
-        self._options = options = part_of(given, ProducerOptions)
+        options = part_of(given, ProducerOptions)
         cluster_options = part_of(
             given,
             ClusterOptions,
@@ -95,18 +94,10 @@ class Producer(StartedClient, Generic[K, V]):
             allow_auto_create_topics=False,
             security=security_options("Producer", security),
         )
-        self._accumulator = accumulator = RecordAccumulator(
-            batch_size=min(batch_size, max_request_size),
-            linger_ms=linger_ms,
-            buffer_memory=buffer_memory,
-            delivery_timeout_ms=delivery_timeout_ms,
-            compression=options.compression,
-            idempotent=enable_idempotence,
-            transactional=transactional_id is not None,
-        )
         self._client_id = client_id
-        self._interceptors, told = Interceptors(interceptors), Listeners(listeners)
-        self._session = session = ProducerSession(options, cluster_options, accumulator, told)
+        self._interceptors = Interceptors(interceptors)
+        self._session = session = ProducerSession(options, cluster_options, Listeners(listeners))
+        self._accumulator = session.accumulator
         preparation = Preparation(
             self._interceptors,
             serializer(key_serializer, "key"),
@@ -114,7 +105,7 @@ class Producer(StartedClient, Generic[K, V]):
             max_request_size,
         )
         own = Partitioner(batch_size)
-        self._appender = Appender(session, accumulator, options, preparation, own, choice_for(partitioner, own), told)
+        self._appender = Appender(session, preparation, own, choice_for(partitioner, own))
         # Whether `send_many` need not look at anything but bytes.
         serializes = preparation.serialize_key is not None or preparation.serialize_value is not None
         self._is_plain = not (serializes or interceptors or listeners) and partitioner == DEFAULT
@@ -136,7 +127,7 @@ class Producer(StartedClient, Generic[K, V]):
         request to commit, when transaction_timeout_ms is over or another producer takes the id over.
         """
         check_stop_timeout(timeout_ms)
-        await self._session.stop(self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms)
+        await self._session.stop(self._session.options.delivery_timeout_ms if timeout_ms is None else timeout_ms)
 
     @property
     def is_connected(self) -> bool:

@@ -27,6 +27,7 @@ from ...protocol.messages.produce import (
     TopicProduceData,
 )
 from ...protocol.primitives import ZERO_UUID
+from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.connection import Connection
 from ..core.lifetime import retrieve
@@ -86,7 +87,6 @@ class Sender:
         cluster: Cluster,
         accumulator: RecordAccumulator,
         options: ProducerOptions,
-        clock: Callable[[], float],
         listeners: Listeners,
         counts: ProducerCounts,
     ) -> None:
@@ -94,8 +94,6 @@ class Sender:
         self._accumulator = accumulator
         self._options = options
         self._uncertain = _UNCERTAIN_AFTER_A_WAIT if options.wire_acks == _ALL else _UNCERTAIN
-        # Monotonic, in milliseconds.
-        self._clock = clock
         self._listeners = listeners
         self._counts = counts
         self._loop = asyncio.get_running_loop()
@@ -177,7 +175,7 @@ class Sender:
 
         One a turn of the loop: to compress the batches of several takes too long.
         """
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         self._accumulator.expire(now_ms)
         error = None if self.transactions is None else self.transactions.discard_error()
         if error is not None:  # what is queued for a transaction that will not be committed
@@ -193,7 +191,7 @@ class Sender:
 
     def _sendable_by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
         """Return the queues that can be sent by leader; look for the leader or producer id of the others."""
-        gate = self.transactions or (self._producer_ids if self._accumulator.idempotent else None)
+        gate = self.transactions or (self._producer_ids if self._options.enable_idempotence else None)
         leaders: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
@@ -221,7 +219,7 @@ class Sender:
         batches = self._drain(node_id, queues)
         names = self._cluster.view.topic_names
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        began_ms = self._clock()
+        began_ms = monotonic_ms()
         try:
             response = self._produce(connection, batches)
         except KafkaError as error:
@@ -323,7 +321,7 @@ class Sender:
         except KafkaError as error:
             self._fail_request(batches, error)
         else:
-            self._counts.answered(self._clock() - began_ms, response.throttle_time_ms)
+            self._counts.answered(monotonic_ms() - began_ms, response.throttle_time_ms)
             results = _results(response, names)
             for batch in batches:
                 self._complete_batch(batch, results.get(batch.partition))
@@ -368,7 +366,7 @@ class Sender:
         """Send the batch again, or let it fail for good."""
         accumulator = self._accumulator
         queue = accumulator.queues[batch.partition]
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         queue.last_error = error
         if error.code in self._uncertain or isinstance(error, ConnectionLost):
             batch.maybe_written = True
@@ -377,7 +375,7 @@ class Sender:
         if error.code in _STALE_METADATA:
             self._cluster.refresh_leader(batch.partition)
         if accumulator.is_expired(batch, now_ms):
-            accumulator.fail(batch, batch.timeout_error(accumulator.delivery_timeout_ms, error))
+            accumulator.fail(batch, batch.timeout_error(self._options.delivery_timeout_ms, error))
         elif error.code in _TOO_LARGE and batch.may_split:
             self._counts.split()
             accumulator.split(batch, now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
@@ -31,17 +31,16 @@ class ProducerSession:
         self,
         options: ProducerOptions,
         cluster_options: ClusterOptions,
-        accumulator: RecordAccumulator,
         listeners: Listeners,
     ) -> None:
-        self._options = options
+        self.options = options
         self._cluster_options = cluster_options
-        self._accumulator = accumulator
-        self._listeners = listeners
+        self.accumulator = RecordAccumulator(options)
+        self.listeners = listeners
         self.counts = ProducerCounts()
-        accumulator.on_failure.append(self.counts.failed)
+        self.accumulator.on_failure.append(self.counts.failed)
         if listeners:
-            accumulator.on_failure.append(listeners.failed)
+            self.accumulator.on_failure.append(listeners.failed)
         self.lifetime = Lifetime("producer")
         # These exist from start() to stop().
         self.cluster: Cluster | None = None
@@ -62,10 +61,10 @@ class ProducerSession:
     async def _start(self) -> None:
         self.cluster = cluster = await Cluster.open(self._cluster_options)
         self._sender_error = None
-        IdleTopics(cluster, self._accumulator, monotonic_ms)
+        IdleTopics(cluster, self.accumulator)
         self.loop = asyncio.get_running_loop()
-        options = self._options
-        self.sender = Sender(cluster, self._accumulator, options, monotonic_ms, self._listeners, self.counts)
+        options = self.options
+        self.sender = Sender(cluster, self.accumulator, options, self.listeners, self.counts)
         cluster.spawn(self.sender.run(), "sender").add_done_callback(self._sender_ended)
         if options.transactional_id is not None:
             try:
@@ -75,11 +74,11 @@ class ProducerSession:
                 raise
 
     async def _start_transactions(self, cluster: Cluster, sender: Sender, transactional_id: str) -> None:
-        options = self._options
+        options = self.options
         self.transactions = sender.transactions = Transactions(
             cluster, transactional_id, options.transaction_timeout_ms, options.max_block_ms, sender.flush, sender.wake
         )
-        self._accumulator.on_failure.append(self.transactions.batch_failed)
+        self.accumulator.on_failure.append(self.transactions.batch_failed)
         await self.transactions.initialize()
 
     async def stop(self, limit_ms: float) -> None:
@@ -102,9 +101,9 @@ class ProducerSession:
         if transactions is not None:
             transactions.close()
         text = "the producer was stopped before the broker acknowledged this record"
-        self._accumulator.fail_all(DeliveryStopped(text))
+        self.accumulator.fail_all(DeliveryStopped(text))
         if transactions is not None:
-            self._accumulator.on_failure.remove(transactions.batch_failed)
+            self.accumulator.on_failure.remove(transactions.batch_failed)
 
     async def _finish(self) -> None:
         """Take no more records; end an open transaction, or send what is queued."""
@@ -122,7 +121,7 @@ class ProducerSession:
         if self.cluster is not None and (failure := broken_task(task, "the producer's sender")) is not None:
             self._sender_error = failure
             stopped = isinstance(failure, ClientStopped)
-            self._accumulator.fail_all(DeliveryStopped(failure.message) if stopped else failure)
+            self.accumulator.fail_all(DeliveryStopped(failure.message) if stopped else failure)
 
     # -- What there is between
 
@@ -180,17 +179,15 @@ class IdleTopics:
     create it: a producer that has nothing to write makes no deleted topic again.
     """
 
-    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
-        # Monotonic, in milliseconds.
-        self._clock = clock
         # When each watched topic was last used, as far as is known: looked up, or written to.
         self._used_ms: dict[str, float] = {}
         cluster.unused = self._unused
 
     def _unused(self, watched: Collection[str]) -> Collection[str]:
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         used_ms = {topic: self._used_ms.get(topic, now_ms) for topic in watched}
         busy: set[str] = set()
         for (topic, _), queue in self._accumulator.queues.items():

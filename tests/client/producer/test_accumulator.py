@@ -8,13 +8,15 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.client.core.option_table import OPTIONS
+from odradek.client.core.options import part_of
 from odradek.client.errors import BufferFull, ConnectionLost, DeliveryTimedOut, KafkaError, OutcomeUnknown
 from odradek.client.producer.accumulator import RecordAccumulator
 from odradek.client.producer.batch import ProducerBatch, ProducerIdAndEpoch
+from odradek.client.producer.options import ProducerOptions
 from odradek.client.record import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, read_header
-from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, size_upper_bound
 from odradek.tests.support.seeds import examples
 
@@ -37,9 +39,14 @@ class Account:
         self.failures.append((end - first, error))
 
 
-def accumulator(**options: float) -> RecordAccumulator:
-    values = {"batch_size": 1000, "linger_ms": 5, "buffer_memory": 100_000, "delivery_timeout_ms": 1000} | options
-    return RecordAccumulator(**values, compression=Compression.NONE, idempotent=True)  # pyright: ignore[reportArgumentType]
+def options_of(**given: float) -> ProducerOptions:
+    values = {"batch_size": 1000, "buffer_memory": 100_000, "request_timeout_ms": 900, "delivery_timeout_ms": 1000}
+    defaults = {name: option.default for name, option in OPTIONS.items()}
+    return part_of(defaults | values | given, ProducerOptions)
+
+
+def accumulator(**given: float) -> RecordAccumulator:
+    return RecordAccumulator(options_of(**given))
 
 
 def append(

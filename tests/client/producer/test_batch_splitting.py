@@ -16,8 +16,8 @@ from odradek.client.producer.batch import BatchLimits, ProducerBatch, split
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
-from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, size_upper_bound
+from odradek.tests.client.producer.test_accumulator import options_of
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.fake_transactions import committed
 from odradek.tests.support.fakes.wire import do_and_drop, do_it, drop
@@ -164,7 +164,7 @@ def test_parts_have_the_records_sizes_sequences_and_callbacks_of_the_whole(
     done: list[int] = []
     whole.on_done = [lambda: done.append(1)]
     whole.encoded = encode_batch(records)
-    parts = split(whole, Compression.NONE, transactional=False, limit_bytes=limit)
+    parts = split(whole, options_of(), limit)
     assert [record.value for part in parts for record in decode_batch(part.encoded or b"")] == [
         record.value for record in records
     ]
