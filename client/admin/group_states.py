@@ -134,43 +134,30 @@ async def _describe_newer_group(
 ) -> GroupDescription:
     (group,) = (await coordinator.request(request, response)).groups
     coordinator.raise_error(group.error_code, "the description", group.error_message)
-    members = tuple(
-        _share_member(each) if isinstance(each, share.Member) else _consumer_member(each) for each in group.members
-    )
+    members = tuple(map(_newer_member, group.members))
     epochs = group.group_epoch, group.assignment_epoch
     return GroupDescription(
         group.group_id, group.group_state, kind, group.assignor_name, members, coordinator.node, kind, *epochs
     )
 
 
-def _consumer_member(member: newer.Member) -> GroupMember:
+def _newer_member(member: newer.Member | share.Member) -> GroupMember:
+    # A member of a share group waits for nobody: it has its target at once.
+    instance_id, target, pattern, protocol = None, member.assignment, None, "share"
+    if isinstance(member, newer.Member):
+        instance_id, target = member.instance_id, member.target_assignment
+        pattern, protocol = member.subscribed_topic_regex or None, _MEMBER_PROTOCOLS.get(member.member_type, "")
     return GroupMember(
         member.member_id,
-        member.instance_id,
+        instance_id,
         member.client_id,
         member.client_host,
         tuple(member.subscribed_topic_names),
         _partitions(member.assignment.topic_partitions),
         member.member_epoch,
-        _partitions(member.target_assignment.topic_partitions),
-        member.subscribed_topic_regex or None,
-        _MEMBER_PROTOCOLS.get(member.member_type, ""),
-    )
-
-
-def _share_member(member: share.Member) -> GroupMember:
-    partitions = _partitions(member.assignment.topic_partitions)
-    return GroupMember(
-        member.member_id,
-        None,
-        member.client_id,
-        member.client_host,
-        tuple(member.subscribed_topic_names),
-        partitions,
-        member.member_epoch,
-        partitions,
-        None,
-        "share",
+        _partitions(target.topic_partitions),
+        pattern,
+        protocol,
     )
 
 

@@ -15,18 +15,16 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import producer as asyncio_client
 from ..core.options import check_records
 from ..producer.batch import BulkDelivery, BulkMetadata
 from ..producer.transactions import TransactionScope
-from ..record import HeadersLike, K, RecordMetadata, V
-from .derivation import ConnectedClient, at_once, options_of, waiting
+from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
+from .derivation import ConnectedClient, at_once, documented_by, options_of, waiting
 from .loop_thread import Closer
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 KeyValue = tuple[Any, Any]
@@ -34,18 +32,6 @@ KeyValue = tuple[Any, Any]
 # `send_many` hands so many records of an iterator over at a time, or those that came within this time.
 _PART_RECORDS = 1024
 _PART_S = 0.02
-
-
-def _queueing(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, asyncio.Future[R]]],
-) -> Callable[Concatenate[Any, P], Future[R]]:
-    """Derive a method that waits for room in the buffer, and returns a future for threads."""
-
-    @wraps(method)
-    def call(self: Producer[Any, Any], *args: P.args, **options: P.kwargs) -> Future[R]:
-        return self._queued(lambda: method(self._inner, *args, **options))
-
-    return call
 
 
 def _for_threads(inner: asyncio.Future[R]) -> Future[R]:
@@ -164,7 +150,12 @@ class Producer(ConnectedClient, Generic[K, V]):
         """Send a record and wait for its acknowledgement; `send_many` is faster for many records."""
         return self._call(lambda: self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
 
-    send_batch = _queueing(asyncio_client.Producer.send_batch)
+    @documented_by(asyncio_client.Producer.send_batch)
+    def send_batch(
+        self, partition: TopicPartition, batch: bytes, *, splittable: bool = False
+    ) -> Future[RecordMetadata]:
+        return self._queued(lambda: self._inner.send_batch(partition, batch, splittable=splittable))
+
     send_values = waiting(asyncio_client.Producer.send_values)
     flush = waiting(asyncio_client.Producer.flush)
     partitions_for = waiting(asyncio_client.Producer.partitions_for)

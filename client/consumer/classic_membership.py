@@ -15,7 +15,6 @@ the topics' partitions have changed.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,8 +26,6 @@ from ..core.committed_offsets import Generation
 from ..record import TopicPartition
 from .classic_protocol import GroupLeader, GroupRequests, decode_assignment, encode_subscription
 from .membership import Membership, MemberState
-
-_log = logging.getLogger(__name__)
 
 # After these errors, join again with the same member id, or with a new one.
 _REJOIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
@@ -99,8 +96,7 @@ class ClassicMembership(Membership):
             await self._join()
             self._succeeded()
             self._rejections = 0
-            self._counts.rebalances += 1
-            self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
+            self._count_rebalance(began_ms)
         await self._heartbeat_until_rejoin()
 
     async def _recovers(self, error: KafkaError) -> bool:
@@ -183,14 +179,7 @@ class ClassicMembership(Membership):
                 return  # the user has stalled
         await self._heartbeat_while(self._assignee.assign(partitions))
         self.state = MemberState.STABLE
-        _log.info(
-            "group %r: %s has %d partitions in generation %d",
-            self._options.group_id,
-            self._member_id,
-            len(partitions),
-            joined.generation_id,
-        )
-        self._signals.poll.set()
+        self._take_part(len(partitions), "generation")
         self._check_partitions()  # they may have changed while the member joined
 
     async def _request_join(self, topics: Sequence[str]) -> JoinGroupResponse:

@@ -176,7 +176,9 @@ class ConsumerMembership(Membership):
             if self.state is MemberState.STABLE:
                 await self._beat()  # the coordinator waits for the word that this is done
         if self._began_ms is not None and self.state is MemberState.STABLE:
-            self._finish_rebalance(self._began_ms)
+            self._count_rebalance(self._began_ms)
+            self._began_ms = None
+            self._take_part(len(self._owned), "epoch")
 
     async def _named_target(self) -> dict[TopicPartition, bytes]:
         """Return the assignment with the names of topics, apart from topics that the metadata do not know yet."""
@@ -196,19 +198,6 @@ class ConsumerMembership(Membership):
         await self._give_up(gone)
         if self.state is MemberState.STABLE:  # the user has not stalled
             self._owned = {partition: topic_id for partition, topic_id in self._owned.items() if partition not in gone}
-
-    def _finish_rebalance(self, began_ms: float) -> None:
-        self._began_ms = None
-        self._counts.rebalances += 1
-        self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
-        _log.info(
-            "group %r: %s has %d partitions in epoch %d",
-            self._options.group_id,
-            self._heartbeats.member_id,
-            len(self._owned),
-            self._heartbeats.epoch,
-        )
-        self._signals.poll.set()
 
     # -- Leave
 

@@ -231,6 +231,17 @@ class Membership(ABC):
         self._failures = 0
         self._cluster.retries.done(self)
 
+    def _take_part(self, partitions: int, kind: str) -> None:
+        """Tell the log, and who waits for records, that the member has its part of a generation, or of an epoch."""
+        at = self.generation
+        text = "group %r: %s has %d partitions in %s %d"
+        _log.info(text, self._options.group_id, at.member_id, partitions, kind, at.generation_id)
+        self._signals.poll.set()
+
+    def _count_rebalance(self, began_ms: float) -> None:
+        self._counts.rebalances += 1
+        self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
+
     def _end(self, error: KafkaError) -> None:
         self.state, self.error = MemberState.ENDED, error
         self._cluster.retries.done(self)

@@ -10,6 +10,7 @@ slow holds up its own partitions alone: they are not polled while `MAX_QUEUED` r
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import accumulate
@@ -32,19 +33,8 @@ Deserialize = Callable[[ConsumerRecord], Awaitable[ConsumerRecord[Any, Any]]]
 class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
     """Records of some partitions. One task at a time may read it; it ends when the consumer stops."""
 
-    def __init__(
-        self,
-        take: Callable[[deque[ConsumerRecord]], ConsumerRecord | None],
-        finish: Callable[[ConsumerRecord], None],
-        check_end: Callable[[], None],
-        deserialize: Deserialize | None = None,
-        note_wait: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`take` takes the next record out of the queue, None if none may be returned now; `finish` counts it as
-        processed. `check_end` raises StopAsyncIteration, or a failure, if no more records come.
-        """
-        self._take, self._finish, self._check_end = take, finish, check_end
-        self._deserialize, self._note_wait = deserialize, note_wait
+    def __init__(self, owner: StreamSet, deserialize: Deserialize | None = None) -> None:
+        self._owner, self._deserialize = owner, deserialize
         self.queue: deque[ConsumerRecord] = deque()
         # Set when there are records, or the stream has ended or failed.
         self.news = asyncio.Event()
@@ -60,9 +50,9 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
         """
         if self.taken is not None:
             taken, self.taken = self.taken, None
-            self._finish(taken)
+            self._owner.finish(taken)
         while True:
-            self.taken = self._take(self.queue)
+            self.taken = self._owner.take(self.queue)
             if self.taken is not None:
                 content = await self._content(self.taken)
                 if content is not None:
@@ -71,9 +61,8 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
-            self._check_end()
+            self._owner.check_end()
             self.news.clear()
-            self._note_wait()
             await self._wait()
 
     async def _content(self, taken: ConsumerRecord) -> ConsumerRecord[Any, Any] | None:
@@ -101,13 +90,45 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
             self._is_waited_for = False
 
 
-def numbered(counts: Mapping[str, int]) -> dict[str, range]:
-    """Return the numbers of each topic's streams, one topic after another."""
-    ends = accumulate(counts.values())
-    return {topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)}
+class StreamSet(ABC):
+    """The streams of one consumer: so many of each topic, or `of_pattern` that all topics share."""
+
+    def __init__(self, counts: Mapping[str, int], of_pattern: int, deserialize: Deserialize | None = None) -> None:
+        ends = accumulate(counts.values())
+        self._numbers = {
+            topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)
+        }
+        self.all = [Stream(self, deserialize) for _ in range(sum(counts.values()) or of_pattern)]
+
+    def by_topic(self) -> dict[str, list[Stream]]:
+        """Return the streams of each topic."""
+        return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
+
+    @abstractmethod
+    def take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
+        """Take the next record out of a stream's queue, None if none may be returned now."""
+
+    @abstractmethod
+    def finish(self, record: ConsumerRecord) -> None:
+        """Count a record as processed."""
+
+    @abstractmethod
+    def check_end(self) -> None:
+        """A stream would wait for records: raise StopAsyncIteration, or a failure, if no more come."""
+
+    def fail(self, error: KafkaError) -> None:
+        """Have every stream raise an error once."""
+        for stream in self.all:
+            stream.error = error
+        self.wake()
+
+    def wake(self) -> None:
+        """Have waiting readers look again."""
+        for stream in self.all:
+            stream.news.set()
 
 
-class Streams:
+class Streams(StreamSet):
     """Deals the records of one consumer out to its streams. Run `run()` as a task."""
 
     def __init__(
@@ -119,33 +140,24 @@ class Streams:
         of_pattern: int,
         deserialize: Deserialize,
     ) -> None:
+        super().__init__(counts, of_pattern, deserialize)
         # A program that has a stream has its consumer: this one must not count as lost.
         self._consumer = consumer
         self._session = session
         self._poller = poller
-        # Each topic has streams of its own; with a pattern all topics share all of them.
-        self._numbers = numbered(counts)
         self._in_flight = poller.begin_by_record()
         poller.collector.waits = self._is_full
         # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
         self._asked = asyncio.Event()
-        self.all = [
-            Stream(self._take, self._finish, self._check_end, deserialize, self._asked.set)
-            for _ in range(sum(counts.values()) or of_pattern)
-        ]
         self._ended = False
         # Why `run` has ended, if not by a stop of the consumer.
         self._failure: BaseException | None = None
         self._homes: dict[TopicPartition, int] = {}
 
-    def by_topic(self) -> dict[str, list[Stream]]:
-        """Return the streams of each topic."""
-        return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
-
-    def _finish(self, record: ConsumerRecord) -> None:
+    def finish(self, record: ConsumerRecord) -> None:
         self._in_flight.finish(record, monotonic_ms())
 
-    def _take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
+    def take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
         while queue:
             record = queue.popleft()
             self._session.signals.poll.set()  # there may be room for more
@@ -153,8 +165,9 @@ class Streams:
                 return record
         return None
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
         if not self._ended:
+            self._asked.set()
             return
         if self._failure is not None and not self._session.closed:
             raise ClientStopped("the streams have ended: their task broke or was cancelled") from self._failure
@@ -186,9 +199,7 @@ class Streams:
                     return
                 except KafkaError as error:
                     self._asked.clear()
-                    for stream in self.all:
-                        stream.error = error
-                        stream.news.set()
+                    self.fail(error)
                     await self._asked.wait()
                     continue
                 for partition, records in found.items():
@@ -200,5 +211,4 @@ class Streams:
             raise
         finally:
             self._ended = True
-            for stream in self.all:
-                stream.news.set()
+            self.wake()

@@ -195,12 +195,8 @@ class HeldRecords:
                 _log.info("consume: a lock of %s-%d is not renewed: %s", *partition, error)
         return [each for each in held if results.get(each.place[0]) is not None]
 
-    def _left_ms(self, record: _Record, now_ms: float) -> float:
-        ends_ms = self._deliveries.lock_ends_ms(record)
-        return 0.0 if ends_ms is None else ends_ms - now_ms
-
     def _is_locked(self, record: _Record) -> bool:
-        return self._left_ms(record, monotonic_ms()) > 0
+        return (self._deliveries.lock_ends_ms(record) or 0.0) > monotonic_ms()
 
     def _settle(self, record: _Record, what: Acknowledgement) -> None:
         if self._is_locked(record):

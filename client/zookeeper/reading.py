@@ -23,7 +23,7 @@ from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..consumer import Consumer
-from ..consumer.streams import MAX_QUEUED, Stream, numbered
+from ..consumer.streams import MAX_QUEUED, Stream, StreamSet
 from ..core.cluster import Cluster
 from ..record import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from .offsets import OffsetStorage
@@ -165,16 +165,15 @@ class Reading:
 MessageStream = Stream
 
 
-class MessageStreams:
+class MessageStreams(StreamSet):
     """The streams of one consumer, with what was consumed of each partition that it owns."""
 
     def __init__(self, subscription: Subscription, has_room: asyncio.Event) -> None:
+        # The streams of a filter are those of all its topics.
+        counts = dict[str, int]() if subscription.has_filter else subscription.streams
+        super().__init__(counts, sum(subscription.streams.values()))
         # Set when a stream that was full has room again.
         self._has_room = has_room
-        # The streams of a filter are those of all its topics.
-        self._numbers = {} if subscription.has_filter else numbered(subscription.streams)
-        count = sum(subscription.streams.values())
-        self.all = [MessageStream(self._take, self._finish, self._check_end) for _ in range(count)]
         # Partition -> its stream, while the consumer owns it.
         self._homes: Mapping[TopicPartition, MessageStream] = {}
         # Grows with each assignment: what was consumed in an earlier one is not committed in this one.
@@ -184,10 +183,6 @@ class MessageStreams:
         self.has_ended = False
         # Whether records may be handed out: not while the session with ZooKeeper may have ended.
         self.is_open = True
-
-    def by_topic(self) -> dict[str, list[MessageStream]]:
-        """Return the streams of each topic."""
-        return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
 
     def begin(self, numbers: Mapping[TopicPartition, int]) -> None:
         """Take an assignment: each partition for the stream of that number of its topic."""
@@ -215,10 +210,10 @@ class MessageStreams:
             stream.queue.extend(records)
             stream.news.set()
 
-    def _finish(self, record: ConsumerRecord) -> None:
+    def finish(self, record: ConsumerRecord) -> None:
         self.consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
 
-    def _take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
+    def take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
         if not queue or not self.is_open:
             return None
         record = queue.popleft()
@@ -226,7 +221,7 @@ class MessageStreams:
             self._has_room.set()
         return record
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
         if self.has_ended:
             raise StopAsyncIteration
 
@@ -239,14 +234,3 @@ class MessageStreams:
         """End the streams."""
         self.has_ended = True
         self.wake()
-
-    def fail(self, error: KafkaError) -> None:
-        """Have every stream raise an error once."""
-        for stream in self.all:
-            stream.error = error
-        self.wake()
-
-    def wake(self) -> None:
-        """Have waiting readers look again."""
-        for stream in self.all:
-            stream.news.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.cluster import member as member_module
+from odradek.broker.cluster import zookeeper_login
 from odradek.client import TopicPartition
 from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachable
 from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable, connector
@@ -268,7 +268,7 @@ async def test_a_shutdown_that_is_cancelled_at_any_await_gives_the_session_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with modelled_zookeeper():
-        monkeypatch.setattr(connector, "Session", member_module.Session)
+        monkeypatch.setattr(connector, "Session", zookeeper_login.Session)
         async with Broker(
             lone_member(BrokerConfig(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://:0",)))
         ) as broker:
