@@ -15,26 +15,16 @@ from typing import TYPE_CHECKING
 from .. import lazily
 
 if TYPE_CHECKING:
-    from .cluster import KafkaCluster, kafka_cluster
-    from .local import LocalKafka, kafka
-    from .process import KafkaProcess
-    from .record import Record
-    from .remote import Kafka
-    from .schema_registry import LocalSchemaRegistry
-    from .simulation.program import Simulation, simulate
-
-__all__ = [
-    "Kafka",
-    "KafkaCluster",
-    "KafkaProcess",
-    "LocalKafka",
-    "LocalSchemaRegistry",
-    "Record",
-    "Simulation",
-    "kafka",
-    "kafka_cluster",
-    "simulate",
-]
+    from .cluster import KafkaCluster as KafkaCluster
+    from .cluster import kafka_cluster as kafka_cluster
+    from .local import LocalKafka as LocalKafka
+    from .local import kafka as kafka
+    from .process import KafkaProcess as KafkaProcess
+    from .record import Record as Record
+    from .remote import Kafka as Kafka
+    from .schema_registry import LocalSchemaRegistry as LocalSchemaRegistry
+    from .simulation.program import Simulation as Simulation
+    from .simulation.program import simulate as simulate
 
 _MODULES = {
     "cluster": "KafkaCluster kafka_cluster",
@@ -46,3 +36,5 @@ _MODULES = {
     "simulation.program": "Simulation simulate",
 }
 __getattr__, __dir__ = lazily(__name__, _MODULES)
+if not TYPE_CHECKING:
+    __all__ = __dir__()

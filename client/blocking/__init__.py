@@ -11,36 +11,20 @@ from typing import TYPE_CHECKING
 from ... import lazily
 
 if TYPE_CHECKING:
-    from .admin import Admin, wait_for_broker
-    from .consumer import (
-        Consumer,
-        OffsetStore,
-        RebalanceListener,
-        ShareConsumer,
-        SimpleConsumer,
-        Stream,
-        ThreadedOffsetStore,
-        read_topic,
-    )
-    from .loop_thread import ClientForked, LoopThreadCall
-    from .producer import Producer, Transaction
-
-__all__ = [
-    "Admin",
-    "ClientForked",
-    "Consumer",
-    "LoopThreadCall",
-    "OffsetStore",
-    "Producer",
-    "RebalanceListener",
-    "ShareConsumer",
-    "SimpleConsumer",
-    "Stream",
-    "ThreadedOffsetStore",
-    "Transaction",
-    "read_topic",
-    "wait_for_broker",
-]
+    from .admin import Admin as Admin
+    from .admin import wait_for_broker as wait_for_broker
+    from .consumer import Consumer as Consumer
+    from .consumer import OffsetStore as OffsetStore
+    from .consumer import RebalanceListener as RebalanceListener
+    from .consumer import ShareConsumer as ShareConsumer
+    from .consumer import SimpleConsumer as SimpleConsumer
+    from .consumer import Stream as Stream
+    from .consumer import ThreadedOffsetStore as ThreadedOffsetStore
+    from .consumer import read_topic as read_topic
+    from .loop_thread import ClientForked as ClientForked
+    from .loop_thread import LoopThreadCall as LoopThreadCall
+    from .producer import Producer as Producer
+    from .producer import Transaction as Transaction
 
 # Module -> the names that it has.
 _MODULES = {
@@ -51,3 +35,5 @@ _MODULES = {
     "producer": "Producer Transaction",
 }
 __getattr__, __dir__ = lazily(__name__, _MODULES)
+if not TYPE_CHECKING:
+    __all__ = __dir__()
