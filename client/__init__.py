@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .assignors import RoundRobinAssignor as RoundRobinAssignor
     from .assignors import StickyAssignor as StickyAssignor
     from .consumer import Consumer as Consumer
-    from .consumer.assignment import RebalanceListener as RebalanceListener
     from .consumer.explanation import Explanation as Explanation
     from .consumer.fetched_batch import FetchedBatch as FetchedBatch
     from .consumer.fetched_batch import RecordColumns as RecordColumns
     from .consumer.offset_commits import OffsetStore as OffsetStore
+    from .consumer.options import RebalanceListener as RebalanceListener
     from .consumer.simple_consumer import SimpleConsumer as SimpleConsumer
     from .consumer.streams import Stream as Stream
     from .consumer.workers import DeadLetterTopic as DeadLetterTopic
@@ -67,10 +67,10 @@ _MODULES = {
     "admin.users": "ANY_ENTITY DEFAULT_ENTITY QuotaEntity ScramPassword",
     "assignors": "Assignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor",
     "consumer": "Consumer",
-    "consumer.assignment": "RebalanceListener",
     "consumer.explanation": "Explanation",
     "consumer.fetched_batch": "FetchedBatch RecordColumns",
     "consumer.offset_commits": "OffsetStore",
+    "consumer.options": "RebalanceListener",
     "consumer.simple_consumer": "SimpleConsumer",
     "consumer.streams": "Stream",
     "consumer.workers": "DeadLetterTopic",

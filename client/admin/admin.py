@@ -15,7 +15,7 @@ from __future__ import annotations
 
 # Derived methods are functions outside of the class whose protected members they use.
 # pyright: reportPrivateUsage=false
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
@@ -47,6 +47,9 @@ class _NotRunning:
 
     def __getattr__(self, name: str) -> Any:
         raise ClientStopped("the admin is not running: use `with` or `async with`, or call start() first")
+
+    async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        return await attempt()  # which checks its arguments first, too
 
 
 class Admin(StartedClient):

@@ -1,4 +1,4 @@
-"""What a consumer wants to read, and the partitions that it has now.
+"""The partitions that a consumer has now, and why it has none of some topics.
 
 The partitions come from its group, its user or its topics, and go on a rebalance. Revoking commits the processed
 records (with auto-commit), calls the listener and drops the partitions. Assigning finds the positions of the new
@@ -7,10 +7,8 @@ partitions, and calls the listener.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.cluster import Cluster
@@ -19,59 +17,10 @@ from ..core.metadata import ClusterView
 from ..errors import ListenerFailed
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
+from .options import RebalanceListener
 from .polls import Polls
 from .position_finder import PositionFinder
 from .positions import PartitionState, Positions
-
-
-class RebalanceListener(Protocol):
-    """Called when partitions come and go; heartbeats go on meanwhile. `on_partitions_revoked` can still commit offsets.
-
-    If a method raises, the consumer leaves the group, and every poll raises ListenerFailed until the topics are
-    subscribed again.
-    """
-
-    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are about to be given up."""
-        ...
-
-    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are new."""
-        ...
-
-    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        """Other members have these partitions already; a commit would fail."""
-        ...
-
-
-@dataclass(slots=True, eq=False)
-class Subscription:
-    """What the user wants to read. It outlives a stop: the next start reads it again."""
-
-    # With a pattern, the topics that it matches now.
-    topics: set[str] = field(default_factory=set[str])
-    pattern: re.Pattern[str] | None = None
-    # The pattern as the broker matches it; None if this client does.
-    broker_pattern: str | None = None
-    # Assigned by hand, in the place of topics; None if they are not.
-    partitions: tuple[TopicPartition, ...] | None = None
-    listener: RebalanceListener | None = None
-
-    @property
-    def is_made(self) -> bool:
-        """Whether the user has said what to read. `assign` of nothing says so, too: more may follow."""
-        return bool(self.topics) or self.pattern is not None or self.partitions is not None
-
-    def read_topics(self) -> set[str]:
-        """Return all topics that are read now."""
-        return self.topics | {partition.topic for partition in self.partitions or ()}
-
-    def matched(self, view: ClusterView) -> set[str]:
-        """Return the topics to read in a view of the cluster: those that match, but no internal ones."""
-        if self.pattern is None:
-            return self.topics
-        known = (info for info in view.topics.values() if not info.is_internal)
-        return {info.name for info in known if self.pattern.fullmatch(info.name)}
 
 
 class TopicErrors:

@@ -57,11 +57,18 @@ from ..record import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from .assignment import RebalanceListener, Subscription
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore
-from .options import WorkOptions, broker_pattern, compiled_pattern, fetch_options, group_options
+from .options import (
+    RebalanceListener,
+    Subscription,
+    WorkOptions,
+    broker_pattern,
+    compiled_pattern,
+    fetch_options,
+    group_options,
+)
 from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
 from .session import Session, SessionOptions

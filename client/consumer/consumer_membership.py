@@ -66,12 +66,8 @@ class ConsumerMembership(Membership):
         return Generation(self._heartbeats.epoch, self._heartbeats.member_id, instance_id)
 
     @property
-    def reader(self) -> Generation:
-        """Who reads committed offsets: a member that was fenced gets none."""
-        return self.generation
-
-    @property
     def is_refused(self) -> bool:
+        """Whether the group has not taken the member for its protocol's sake: it may take one of another."""
         return self.error is not None and self._heartbeats.epoch == JOIN_EPOCH and self.error.code in _PROTOCOL_REJECTED
 
     @property

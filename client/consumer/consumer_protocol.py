@@ -20,8 +20,7 @@ from ...protocol.schema import Message
 from ..core.coordinator import Coordinator
 from ..core.randomness import new_uuid
 from ..record import TopicPartition, by_topic
-from .membership import Wanted
-from .options import GroupOptions
+from .options import GroupOptions, Subscription
 
 # A partition of an assignment: topic id and number.
 Place: TypeAlias = tuple[bytes, int]
@@ -53,7 +52,7 @@ class MemberHeartbeats:
         self._said_topics: frozenset[str] | None = None
         self._said_owned: frozenset[Place] | None = None
 
-    async def send(self, wanted: Wanted, owned: Mapping[TopicPartition, bytes]) -> frozenset[Place] | None:
+    async def send(self, wanted: Subscription, owned: Mapping[TopicPartition, bytes]) -> frozenset[Place] | None:
         """Join or heartbeat. Return the assignment, None if it has not changed."""
         if self.unsure and self.epoch == JOIN_EPOCH and self._options.group_instance_id is not None:
             # The join may have been carried out: then the instance id is taken, by this member itself.

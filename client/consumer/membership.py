@@ -31,7 +31,7 @@ from ..core.lifetime import end_tasks
 from ..errors import ListenerFailed
 from ..record import TopicPartition
 from .explanation import ConsumerCounts
-from .options import GroupOptions
+from .options import GroupOptions, Subscription
 from .polls import Polls
 from .positions import Signals
 
@@ -64,16 +64,6 @@ class Assignee(Protocol):
     async def assign(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
-class Wanted(Protocol):
-    """What the member reads: see `assignment.Subscription`."""
-
-    @property
-    def topics(self) -> Collection[str]: ...
-
-    @property
-    def broker_pattern(self) -> str | None: ...
-
-
 @dataclass(eq=False, repr=False)
 class Membership(ABC):
     """One consumer's membership in one group. Run `run()` as a task, and call `leave()` at the end."""
@@ -82,7 +72,7 @@ class Membership(ABC):
     _coordinator: Coordinator
     _options: GroupOptions
     _assignee: Assignee
-    _wanted: Callable[[], Wanted]
+    _wanted: Callable[[], Subscription]
     _signals: Signals
     _polls: Polls
     _counts: ConsumerCounts
@@ -108,16 +98,6 @@ class Membership(ABC):
     @abstractmethod
     def generation(self) -> Generation:
         """The member's identity for commits."""
-
-    @property
-    def reader(self) -> Generation:
-        """Who reads committed offsets: only the consumer protocol checks it."""
-        return Generation()
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the group has not taken the member for its protocol's sake: it may take one of another."""
-        return False
 
     @property
     @abstractmethod

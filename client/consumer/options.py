@@ -1,19 +1,22 @@
-"""The options of a consumer that concern fetching and its group, and those of `consume`; patterns of topics."""
+"""The options of a consumer that concern fetching and its group, and those of `consume`; what it is to read, and
+patterns of topics.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
 from ..core.leaders import ISOLATION_LEVELS
+from ..core.metadata import ClusterView
 from ..core.option_table import OPTIONS
 from ..core.options import check_choice, check_numbers, check_switches, part_of
 from ..errors import InvalidOption
-from ..record import EARLIEST, LATEST
+from ..record import EARLIEST, LATEST, TopicPartition
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _BY_DURATION = "by_duration:"
@@ -82,19 +85,19 @@ def duration_ms(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """Kafka's options of the same names."""
+    """Kafka's options of the same names. A member of a share group has those without a default."""
 
     group_id: str
-    group_instance_id: str | None
-    session_timeout_ms: int
-    heartbeat_interval_ms: float
     max_poll_interval_ms: int
     client_rack: str | None
-    assignors: Sequence[Assignor]
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 0
+    heartbeat_interval_ms: float = 0
+    assignors: Sequence[Assignor] = ()
     # "classic" or "consumer"; "auto": the group is asked whether it takes the consumer protocol.
-    group_protocol: str
+    group_protocol: str = "share"
     # The coordinator's assignor; None: the one that the group has.
-    group_remote_assignor: str | None
+    group_remote_assignor: str | None = None
 
 
 def group_options(given: Mapping[str, Any]) -> GroupOptions | None:
@@ -167,6 +170,59 @@ class WorkOptions:
         given = asdict(self)
         check_switches(by_key=given.pop("by_key"))
         check_numbers(**given)
+
+
+# -- What is read
+
+
+class RebalanceListener(Protocol):
+    """Called when partitions come and go; heartbeats go on meanwhile. `on_partitions_revoked` can still commit offsets.
+
+    If a method raises, the consumer leaves the group, and every poll raises ListenerFailed until the topics are
+    subscribed again.
+    """
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """These partitions are about to be given up."""
+        ...
+
+    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        """These partitions are new."""
+        ...
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        """Other members have these partitions already; a commit would fail."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """What the user wants to read. It outlives a stop: the next start reads it again."""
+
+    # With a pattern, the topics that it matches now.
+    topics: set[str] = field(default_factory=set[str])
+    pattern: re.Pattern[str] | None = None
+    # The pattern as the broker matches it; None if this client does.
+    broker_pattern: str | None = None
+    # Assigned by hand, in the place of topics; None if they are not.
+    partitions: tuple[TopicPartition, ...] | None = None
+    listener: RebalanceListener | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the user has said what to read. `assign` of nothing says so, too: more may follow."""
+        return bool(self.topics) or self.pattern is not None or self.partitions is not None
+
+    def read_topics(self) -> set[str]:
+        """Return all topics that are read now."""
+        return self.topics | {partition.topic for partition in self.partitions or ()}
+
+    def matched(self, view: ClusterView) -> set[str]:
+        """Return the topics to read in a view of the cluster: those that match, but no internal ones."""
+        if self.pattern is None:
+            return self.topics
+        known = (info for info in view.topics.values() if not info.is_internal)
+        return {info.name for info in known if self.pattern.fullmatch(info.name)}
 
 
 def compiled_pattern(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

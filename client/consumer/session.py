@@ -21,14 +21,14 @@ from ..core.metadata import ClusterView
 from ..core.options import ClusterOptions
 from ..errors import GroupRequired, ListenerFailed
 from ..record import ConsumerGroupMetadata
-from .assignment import Assignment, Subscription, TopicErrors
+from .assignment import Assignment, TopicErrors
 from .classic_membership import ClassicMembership
 from .consumer_membership import ConsumerMembership
 from .explanation import ConsumerCounts, Explanation, explained
 from .fetcher import Fetcher
 from .membership import Membership
 from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
-from .options import FetchOptions, GroupOptions
+from .options import FetchOptions, GroupOptions, Subscription
 from .polls import Polls
 from .position_checks import PositionChecks
 from .position_finder import PartitionRetries, PositionFinder
@@ -222,7 +222,8 @@ class Session:
     async def _be_member(self, membership: Membership, classic: Callable[[], Membership]) -> None:
         """Be a member of the group. If the group refuses the consumer protocol and the choice is free, by the other."""
         await membership.run()
-        if membership.is_refused and self._group is not None and self._group.group_protocol == "auto":
+        is_refused = isinstance(membership, ConsumerMembership) and membership.is_refused
+        if is_refused and self._group is not None and self._group.group_protocol == "auto":
             _log.info("group %r takes no member of the consumer protocol: %s", self._group_id, membership.error)
             self.membership = self.commits.membership = membership = classic()
             await membership.run()
@@ -248,7 +249,8 @@ class Session:
             raise failure
 
     def _reader(self) -> Generation:
-        return Generation() if self.membership is None else self.membership.reader
+        # Only the consumer protocol checks who reads committed offsets: a member that was fenced gets none.
+        return self._generation if isinstance(self.membership, ConsumerMembership) else Generation()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the consumer's place in its group. Raises GroupRequired, CommitFailed."""

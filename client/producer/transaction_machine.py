@@ -82,13 +82,6 @@ ENDING = frozenset({_T.COMMITTING, _T.ABORTING, _T.INITIALIZING})
 DISCARDING = frozenset({_T.ABORTING, _T.ABORTABLE_ERROR, _T.FATAL_ERROR})
 
 
-class IllegalMove(Exception):
-    """A defect: the machine tried a move that LEGAL does not list."""
-
-    def __init__(self, state: TransactionState, target: TransactionState) -> None:
-        super().__init__(f"a transactional producer cannot go from {state.value} to {target.value}")
-
-
 # -- Actions: one request each
 
 
@@ -434,8 +427,7 @@ class TransactionMachine:
             self._move(_T.READY)
 
     def _move(self, target: TransactionState) -> None:
-        if target not in LEGAL[self.state]:
-            raise IllegalMove(self.state, target)
+        assert target in LEGAL[self.state], f"a transactional producer cannot go from {self.state} to {target}"
         self.state = target
 
 

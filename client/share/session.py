@@ -15,12 +15,11 @@ from typing import Any, cast
 
 from ...protocol.errors import KafkaError
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ..consumer.assignment import Subscription
 from ..consumer.consumer_membership import ConsumerMembership
 from ..consumer.consumer_protocol import MemberHeartbeats, Place
 from ..consumer.explanation import ConsumerCounts
 from ..consumer.membership import MemberState
-from ..consumer.options import GroupOptions
+from ..consumer.options import GroupOptions, Subscription
 from ..consumer.polls import Polls
 from ..consumer.positions import Signals
 from ..core.clock import monotonic_ms, wait_for
@@ -52,21 +51,6 @@ class ShareOptions:
     deserializers: Deserializers
 
 
-def share_group_options(group_id: str, client_rack: str | None, max_poll_interval_ms: int) -> GroupOptions:
-    """Return the options of a member that the coordinator of a share group assigns to; it has no others."""
-    return GroupOptions(
-        group_id,
-        group_instance_id=None,
-        session_timeout_ms=0,
-        heartbeat_interval_ms=0,
-        max_poll_interval_ms=max_poll_interval_ms,
-        client_rack=client_rack,
-        assignors=(),
-        group_protocol="share",
-        group_remote_assignor=None,
-    )
-
-
 class Session:
     """One running share consumer. Make it with `open`; end it with `leave`, then `close`."""
 
@@ -75,7 +59,9 @@ class Session:
         self.deliveries = Deliveries()
         self._options = options
         self._topics = topics
-        self._signals, self._polls = Signals(), _SharePolls()
+        # Whether `consume` runs: workers say what becomes of each record, in the place of polls.
+        self.is_by_record = False
+        self._signals, self._polls = Signals(), _SharePolls(self)
         # Set while a waiting poll should look for records, errors or the assignment.
         self._wake = self._signals.poll
         # Set at the begin of a stop: no more records are returned.
@@ -141,15 +127,6 @@ class Session:
             return await self._wait_for(limit, timeout_ms, room)
         finally:
             self._polls.end()
-
-    @property
-    def is_by_record(self) -> bool:
-        """Whether `consume` runs: workers say what becomes of each record, in the place of polls."""
-        return self._polls.are_of_workers
-
-    @is_by_record.setter
-    def is_by_record(self, is_by_record: bool) -> None:
-        self._polls.are_of_workers = is_by_record
 
     @property
     def is_explicit(self) -> bool:
@@ -288,10 +265,12 @@ class _ShareHeartbeats(MemberHeartbeats):
 class _SharePolls(Polls):
     """The polls of a share consumer. Workers do not stall: each record has a time of its own (held_records.py)."""
 
-    are_of_workers = False
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
 
     def stalled_ms(self, now_ms: float) -> float:
-        return 0.0 if self.are_of_workers else super().stalled_ms(now_ms)
+        return 0.0 if self._session.is_by_record else super().stalled_ms(now_ms)
 
 
 class _OwnsNothing:

@@ -24,7 +24,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Unpack
 
-from ..consumer.options import WorkOptions
+from ..consumer.options import GroupOptions, WorkOptions
 from ..consumer.workers import ClientWithWorkers, Workers
 from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
@@ -44,7 +44,7 @@ from ..record import ShareRecord, TopicPartition
 from .deliveries import RECORD_LIMIT, Acknowledgement, ShareFetchOptions
 from .held_records import HeldRecords
 from .leaders import AcknowledgementListener
-from .session import Session, ShareOptions, share_group_options
+from .session import Session, ShareOptions
 
 Handler = Callable[[ShareRecord[Any, Any]], Awaitable[object]]
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": RECORD_LIMIT}
@@ -97,7 +97,7 @@ class ShareConsumer(
             ShareOptions,
             cluster=cluster,
             fetch=fetch,
-            group=share_group_options(group_id, client_rack, max_poll_interval_ms),
+            group=part_of(given, GroupOptions),
             is_explicit=share_acknowledgement_mode == "explicit",
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )

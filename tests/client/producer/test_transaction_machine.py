@@ -38,7 +38,7 @@ def answer(chance: random.Random, epoch: int) -> str:
 
 
 def seen_by_walk(seed: int) -> set[tuple[TransactionState, TransactionState]]:
-    """The moves of a random walk. An illegal one raises IllegalMove."""
+    """The moves of a random walk. An illegal one raises AssertionError."""
     chance, stage = random.Random(seed), Stage()
     stage.run("init")
     moves: set[tuple[TransactionState, TransactionState]] = set()
