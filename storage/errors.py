@@ -6,7 +6,7 @@ Every one is a KafkaError with the code for the response, so that the broker nee
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -41,8 +41,6 @@ class TornWrite(StorageError):
     """A write failed, and so did cutting off its part that is on disk. Recovery cuts it off."""
 
     def __init__(self, path: Path, position: int, error: Exception) -> None:
-        self.path = path
-        self.position = position
         super().__init__(f"{path} ends in a torn batch at {position}: {error}")
 
 
@@ -50,7 +48,6 @@ class TornSwap(StorageError):
     """A cleaned segment could not take its place, nor its sources keep theirs. The next start completes it."""
 
     def __init__(self, directory: Path, error: Exception) -> None:
-        self.directory = directory
         super().__init__(f"{directory} is between its old segments and a cleaned one: {error}")
 
 
@@ -107,8 +104,6 @@ class ShortRead(StorageError):
     """A file holds fewer bytes than its log knows of: another process has cut it."""
 
     def __init__(self, path: Path, position: int, wanted: int, got: int) -> None:
-        self.path = path
-        self.position = position
         super().__init__(f"{path} at {position}: wanted {wanted} bytes, found {got}")
 
 
@@ -123,8 +118,6 @@ class LockedError(StorageError):
     """Another process holds the directory's lock file."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        self.path = path
-        self.holder = holder
         super().__init__(f"{path} is locked by another process{f' ({holder})' if holder else ''}")
 
 
@@ -186,9 +179,6 @@ class OffsetOutOfRange(StorageError):
     CODE = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, offset: int, start: int, end: int) -> None:
-        self.offset = offset
-        self.start = start
-        self.end = end
         super().__init__(f"offset {offset} is outside [{start}, {end}]")
 
 
@@ -214,6 +204,16 @@ class LogClosed(StorageError):
     """The log takes no writes: it was closed, or an earlier write or fsync failed (`__cause__` tells)."""
 
     def __init__(self, directory: Path, why: str) -> None:
-        self.directory = directory
-        self.why = why
         super().__init__(f"{directory}: {why}")
+
+
+def do_all(steps: Iterable[Callable[[], None]]) -> None:
+    """Do each step, also behind one that fails. Raises the first StorageError then."""
+    failure: StorageError | None = None
+    for step in steps:
+        try:
+            step()
+        except StorageError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure

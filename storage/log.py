@@ -494,20 +494,6 @@ class Log(ReadableLog):
         """Whether no record has come since a start that knew where the log ends: a close has next to nothing to do."""
         return self._segments.active.is_resting
 
-    def read_ahead(self) -> None:
-        """Have the system read what the first append to a resting log reads, without waiting for it. Raises DiskError.
-
-        A thread may call it.
-        """
-        self._segments.active.read_ahead()
-
-    def read_end(self) -> None:
-        """Read what the first append to a resting log reads, so that it is in memory. Raises DiskError.
-
-        A thread may call it.
-        """
-        self._segments.active.read_end()
-
     def complete(self, *, durable: bool = False) -> None:
         """Complete the indexes and write the producers and the leader epochs, as a close does, and append no more.
 

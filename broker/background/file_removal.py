@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ...storage.deleted_directory import remove_directory
-from ...storage.errors import StorageError
+from ...storage.errors import do_all
 from ...storage.files import Disk
 from ...storage.log import Log
 from ...storage.segments.segment import Segment
@@ -73,14 +73,7 @@ def _by_parent(directories: Iterable[Path]) -> dict[Path, list[Path]]:
 
 def remove_directories(directories: list[Path], disk: Disk) -> None:
     """Remove the directories of deleted partitions. Raises the first failure after it has tried all of them."""
-    failure: StorageError | None = None
-    for each in directories:
-        try:
-            remove_directory(each, disk)
-        except StorageError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+    do_all(partial(remove_directory, each, disk) for each in directories)
 
 
 def _unlink(segments: list[Segment]) -> None:

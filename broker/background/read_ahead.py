@@ -46,4 +46,4 @@ class ReadAhead:
             if self._stopping.is_set():
                 return
             with suppress(StorageError):  # the first append meets the same error, and reports it
-                log.read_ahead()
+                log.segments[-1].read_ahead()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.config import NEVER
-from ...storage.errors import StorageError
+from ...storage.errors import StorageError, do_all
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
 from ...storage.known_logs import KnownLog
@@ -99,16 +99,7 @@ class Checkpoint:
 
         Raises the first StorageError after all have been tried.
         """
-        failure: StorageError | None = None
-        for path, write in self.writers.items():
-            if directories is not None and path not in directories:
-                continue
-            try:
-                write()
-            except StorageError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        do_all(write for path, write in self.writers.items() if directories is None or path in directories)
 
 
 class LogDirs:

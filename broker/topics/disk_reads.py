@@ -21,6 +21,7 @@ from ...storage.errors import CorruptBatch, DiskError, StorageError, is_unreadab
 from ...storage.files import FileRange, NotCached
 from ...storage.log import Log
 from ...storage.log_view import LogView
+from ...storage.segments.segment import Segment
 from ..threads import DiskThreads, Work
 from .partition import Partition
 from .topics import Topics
@@ -146,10 +147,10 @@ async def warm_up(partitions: Iterable[Partition], threads: DiskThreads) -> None
 
 def _read_ends(logs: list[Log]) -> None:
     # The disk works on all of them at a time: no read waits for the one before.
-    for step in (Log.read_ahead, Log.read_end):
+    for step in (Segment.read_ahead, Segment.read_end):
         for log in logs:
             with suppress(StorageError):
-                step(log)
+                step(log.segments[-1])
 
 
 async def note_unreadable(partition: Partition, error: DiskError, threads: DiskThreads) -> None:

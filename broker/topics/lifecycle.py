@@ -1,23 +1,16 @@
-"""How partitions come and go: the creation and the deletion of those of a topic, a few in a turn of the event loop.
+"""How partitions come: the creation of those of a topic, a few in a turn of the event loop.
 
 The record in the metadata journal is written first. Making a partition takes a millisecond or two: thousands of them
 delay nobody. A caller that cannot wait finishes all steps at once.
-
-A directory that is called `-delete` makes room for a new topic of the old name. If such a topic comes before all are
-renamed, the rest is renamed at once. A thread removes the files after file.delete.delay.ms. After a crash the next
-start removes directories with the new name, and sets aside those with the old one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...storage.errors import StorageError
-from ...storage.log import Log
 from .partition import Partition
 from .topic import Topic
 
@@ -85,52 +78,3 @@ class Creation:
             self._error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the partitions could not be made: {error}")
             self.cancel(self._error)
             raise
-
-
-class Deletion:
-    """Take its `steps`, or `finish` it at once. At the end `then` gets the logs whose directories may be removed.
-
-    `leave` forgets a partition before its directory is renamed.
-    """
-
-    def __init__(
-        self,
-        topic: str,
-        partitions: Iterable[Partition],
-        leave: Callable[[Partition], None],
-        then: Callable[[list[Log]], None],
-    ) -> None:
-        self._topic = topic
-        self._leave = leave
-        self._left = deque(partitions)
-        self._then: Callable[[list[Log]], None] | None = then
-        self._aside: list[Log] = []
-
-    @property
-    def is_done(self) -> bool:
-        return self._then is None
-
-    def steps(self) -> Iterator[None]:
-        """Rename a directory in each step."""
-        while not self.is_done:
-            self._step()
-            yield
-
-    def finish(self) -> None:
-        """Rename all that is left, now."""
-        while not self.is_done:
-            self._step()
-
-    def _step(self) -> None:
-        if self._left:
-            partition = self._left.popleft()
-            self._leave(partition)
-            try:
-                partition.log.set_aside(durable=False)
-                self._aside.append(partition.log)
-            except StorageError as error:
-                # The deletion is in the journal already: a start will set the directory aside.
-                _log.error("files of deleted topic %s stay in place: %s", self._topic, error.message)
-        if not self._left and self._then is not None:
-            then, self._then = self._then, None
-            then(self._aside)

@@ -9,6 +9,7 @@ one whose deletion had begun (`-delete`).
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...storage.errors import StorageError
+from ...storage.errors import StorageError, do_all
 from ...storage.files import DISK, Disk
 from ...storage.log import Log
 from ...storage.recovery_report import recovery_line
@@ -29,7 +30,7 @@ from ..purgatory import Purgatory
 from ..turns import keeper
 from .disk_failures import DiskFailures
 from .flusher import Flusher
-from .lifecycle import Creation, Deletion, Steps
+from .lifecycle import Creation, Steps
 from .metadata_journal import Metadata, TopicRecord
 from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory
@@ -90,8 +91,8 @@ class Topics:
         self._creations: dict[str, Creation] = {}
         # Topics that are served and get more partitions.
         self._growths: dict[str, Creation] = {}
-        # Topics that are deleted, and whose directories are not all renamed yet.
-        self._deletions: dict[str, Deletion] = {}
+        # Topics that are deleted, and the steps that rename the directories which are left.
+        self._deletions: dict[str, Iterator[None]] = {}
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class Topics:
         config = self.check_config(configs)
         self._dirs.check_online()
         if name in self._deletions:
-            self._deletions.pop(name).finish()
+            deque(self._deletions[name], maxlen=0)
         # A power cut could bring back the directory of a deleted topic of this name, perhaps without its topic id.
         self._sync_names()
         self._forget_old_offsets(name)
@@ -303,7 +304,12 @@ class Topics:
     # -- Deletion --------------------------------------------------------------------------------------
 
     def delete(self, topic: Topic, then: Callable[[list[Log]], None]) -> None:
-        """Delete a topic. Its directories are renamed a few a turn; `then` gets the logs, to remove their files."""
+        """Delete a topic. Its directories are renamed a few a turn; `then` gets the logs, to remove their files.
+
+        A directory that is called `-delete` makes room for a new topic of the old name. If such a topic comes before
+        all are renamed, the rest is renamed at once. After a crash the next start removes directories with the new
+        name, and sets aside those with the old one.
+        """
         growth = self._growths.pop(topic.name, None)
         if growth is not None:
             why = f"topic {topic.name} was deleted"
@@ -315,18 +321,25 @@ class Topics:
         self.change_count += 1
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
         _log.info("topic %s deleted", topic.name)
+        deletion = self._deletions[topic.name] = self._set_aside(topic.name, existing, then)
+        keeper().run(deletion)
 
-        def leave(partition: Partition) -> None:
+    def _set_aside(self, name: str, partitions: list[Partition], then: Callable[[list[Log]], None]) -> Iterator[None]:
+        """Forget the partitions of a deleted topic, and rename a directory in each step."""
+        aside: list[Log] = []
+        for partition in partitions:
             self._dirs.leave(partition.log)
             self._purgatory.wake(partition)
             self._purgatory.forget(partition)
-
-        def done(logs: list[Log]) -> None:
-            self._deletions.pop(topic.name, None)
-            then(logs)
-
-        deletion = self._deletions[topic.name] = Deletion(topic.name, existing, leave, done)
-        keeper().run(deletion.steps())
+            try:
+                partition.log.set_aside(durable=False)
+                aside.append(partition.log)
+            except StorageError as error:
+                # The deletion is in the journal already: a start will set the directory aside.
+                _log.error("files of deleted topic %s stay in place: %s", name, error.message)
+            yield
+        del self._deletions[name]
+        then(aside)
 
     # -- Configs ---------------------------------------------------------------------------------------
 
@@ -436,7 +449,7 @@ class Topics:
         for creation in (*self._creations.values(), *self._growths.values()):
             creation.cancel(KafkaError(ErrorCode.NOT_CONTROLLER, "the broker is stopping"))
         for deletion in list(self._deletions.values()):
-            deletion.finish()
+            deque(deletion, maxlen=0)
 
     @property
     def was_clean(self) -> bool:
@@ -476,11 +489,4 @@ def _close_together(logs: list[Log], fsync_all: Callable[[], bool]) -> None:
 
 
 def _close(logs: list[Log], on_disk: Container[Log] = ()) -> None:
-    failure: StorageError | None = None
-    for log in logs:
-        try:
-            log.close(is_on_disk=log in on_disk)
-        except StorageError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+    do_all(partial(log.close, is_on_disk=log in on_disk) for log in logs)
