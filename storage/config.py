@@ -27,6 +27,11 @@ class LogConfig:
     # The bounds of retention; negative: no bound.
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_bytes: int = -1
+    # When compaction is due, and which records it may take.
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3600 * 1000
     # How long the files of deleted segments stay, for readers that still use them.
     file_delete_delay_ms: int = 60_000
     # The bound of a record in a compressed batch; by default there is none.

@@ -23,7 +23,6 @@ from ...storage.files import Disk
 from ...storage.segments import swap
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
-from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
 from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
@@ -38,7 +37,7 @@ from .file_removal import FileRemoval
 if TYPE_CHECKING:
     # The first look for something to clean imports these, so that no start waits for them.
     from ...storage.compaction.compaction import Cleaned
-    from ...storage.compaction.plan import Cleanable, CleaningRules
+    from ...storage.compaction.plan import Cleanable
 
 # An idle broker looks at its compacted topics no more often than this, whatever log.cleaner.backoff.ms says.
 MIN_BACKOFF_MS = 50
@@ -188,7 +187,7 @@ class Cleaner:
     def _cleanable(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the dirty segments of a partition if it is due for cleaning."""
         found = self._look_at(topic, partition)
-        return found if found is not None and found.is_due(cleaning_rules(topic.config)) else None
+        return found if found is not None and found.is_due(partition.log.config) else None
 
     def _look_at(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the segments of a partition that can be cleaned; None where the cleaner leaves it alone."""
@@ -199,10 +198,9 @@ class Cleaner:
             return None
         from ...storage.compaction.plan import cleanable
 
-        rules = cleaning_rules(topic.config)
         clean_up_to = self._dirs.cleaner_offset(partition.place, partition.log)
         try:
-            return cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
+            return cleanable(partition.log, clean_up_to, partition.last_stable_offset, self._clock.now_ms())
         except StorageError as error:
             self._give_up(partition, error)
             return None
@@ -240,7 +238,7 @@ class Cleaner:
         # job_of says why.
         await self._flusher.flush(partition)
         buffer_bytes = self._config.log_cleaner_dedupe_buffer_size
-        job = job_of(partition.log, found, cleaning_rules(topic.config), self._clock.now_ms(), buffer_bytes)
+        job = job_of(partition.log, found, self._clock.now_ms(), buffer_bytes)
         async for report in self._process.run(job, self._config.log_cleaner_io_max_bytes_per_second):
             if "end" in report:
                 # The topic may have been deleted meanwhile, and another one may have its name.
@@ -307,18 +305,6 @@ def _import_compaction() -> None:
     """Import what the first cleaning needs. A thread does it, because it takes some 10 ms."""
     for name in ("plan", "worker"):
         import_module(f"...storage.compaction.{name}", __package__)
-
-
-def cleaning_rules(config: TopicConfig) -> CleaningRules:
-    """Return what a topic's configs say of its cleaning."""
-    from ...storage.compaction.plan import CleaningRules
-
-    return CleaningRules(
-        config.min_cleanable_dirty_ratio,
-        config.min_compaction_lag_ms,
-        config.max_compaction_lag_ms,
-        config.delete_retention_ms,
-    )
 
 
 def _holds(partition: Partition, found: Cleanable, segments: tuple[Any, ...]) -> bool:

@@ -10,21 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..config import NEVER
+from ..config import NEVER, LogConfig
 from ..log import Log
 from ..producers import NONE
 from ..segments.segment import Segment
 from .compaction import Job, Source
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningRules:
-    """A topic's configs of compaction."""
-
-    min_dirty_ratio: float = 0.5
-    min_lag_ms: int = 0
-    max_lag_ms: int = NEVER
-    delete_retention_ms: int = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +35,26 @@ class Cleanable:
         """The share of bytes that no cleaning has read."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
-    def is_due(self, rules: CleaningRules) -> bool:
+    def is_due(self, config: LogConfig) -> bool:
         """Return whether the log should be cleaned now."""
-        return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio > rules.min_dirty_ratio)
+        return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio)
 
 
-def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: CleaningRules, now_ms: int) -> Cleanable:
+def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, now_ms: int) -> Cleanable:
     """Return what can be cleaned of `log`. It is clean up to offset `clean_up_to` (None: it was never cleaned)."""
-    segments = log.segments
+    segments, min_lag_ms, max_lag_ms = log.segments, log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms
     start = log.log_start_offset
     first_dirty = start if clean_up_to is None or not start <= clean_up_to <= log.log_end_offset else clean_up_to
     count = 0
     while count < len(segments) - 1 and segments[count + 1].base_offset <= stable_offset:
         is_dirty = segments[count + 1].base_offset > first_dirty
-        if is_dirty and rules.min_lag_ms > 0 and segments[count].max_timestamp[0] > now_ms - rules.min_lag_ms:
+        if is_dirty and min_lag_ms > 0 and segments[count].max_timestamp[0] > now_ms - min_lag_ms:
             break
         count += 1
     end_offset = segments[count].base_offset
     clean = sum(each.size for each in segments[:count] if each.base_offset < first_dirty)
     dirty = [each for each in segments[:count] if each.base_offset >= first_dirty]
-    overdue = rules.max_lag_ms < NEVER and any(_first_ms(each) < now_ms - rules.max_lag_ms for each in dirty)
+    overdue = max_lag_ms < NEVER and any(_first_ms(each) < now_ms - max_lag_ms for each in dirty)
     first_dirty = min(first_dirty, end_offset)
     dirty_bytes = sum(each.size for each in dirty)
     return Cleanable(
@@ -72,7 +62,7 @@ def cleanable(log: Log, clean_up_to: int | None, stable_offset: int, rules: Clea
     )
 
 
-def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe_buffer_bytes: int) -> Job:
+def job_of(log: Log, found: Cleanable, now_ms: int, dedupe_buffer_bytes: int) -> Job:
     """Return the job that cleans `found`. Appends may go on meanwhile.
 
     Everything below `found.log_end_offset` must be on disk (Log.flush). Otherwise a power cut could take a record or
@@ -87,7 +77,7 @@ def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe
         sources=tuple(Source(each.base_offset, end, each.size) for each, end in zip(found.segments, ends, strict=True)),
         first_dirty_offset=found.first_dirty_offset,
         now_ms=now_ms,
-        delete_retention_ms=rules.delete_retention_ms,
+        delete_retention_ms=config.delete_retention_ms,
         segment_bytes=config.segment_bytes,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.background.cleaner import cleaning_rules
 from odradek.broker.background.compaction_process import CompactionFailed, CompactionProcess
 from odradek.broker.configs.topic_config import TopicConfig
 from odradek.broker.topics.topic import Topic
@@ -24,7 +23,6 @@ from odradek.storage.checkpoints import CLEANER_OFFSET as FILE_NAME
 from odradek.storage.checkpoints import read_offsets
 from odradek.storage.compaction import worker
 from odradek.storage.compaction.compaction import Job, Source
-from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.compaction.worker import Throttle, job_from_json, job_to_json
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Disk, File
@@ -153,8 +151,9 @@ def test_the_brokers_configs_reach_a_topics_rules() -> None:
         log_cleaner_delete_retention_ms=4,
     )
     config = TopicConfig.resolve(broker)
-    assert (config.is_compacted, config.log_config(0).segment_ms) == (True, 3)
-    assert cleaning_rules(config) == CleaningRules(0.1, 2, 3, 4)
+    of_log = config.log_config(0)
+    assert (config.is_compacted, of_log.segment_ms, of_log.min_cleanable_dirty_ratio) == (True, 3, 0.1)
+    assert (of_log.min_compaction_lag_ms, of_log.max_compaction_lag_ms, of_log.delete_retention_ms) == (2, 3, 4)
 
 
 async def test_the_cleaner_offsets_survive_a_restart(config: BrokerConfig, clock: FakeClock) -> None:

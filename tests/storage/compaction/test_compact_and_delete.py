@@ -14,7 +14,6 @@ import pytest
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.retention import facts_of, new_start, standard
 from odradek.tests.storage.batches import find_time, max_timestamp, roll
@@ -22,7 +21,7 @@ from odradek.tests.storage.cleaning import clean
 
 STEPS = 50
 KEYS = [b"a", b"b", b"c", b"d", b"long" * 30]
-RULES = CleaningRules(min_dirty_ratio=0, delete_retention_ms=2000)
+RULES = {"min_cleanable_dirty_ratio": 0, "delete_retention_ms": 2000}
 
 
 class Written(NamedTuple):

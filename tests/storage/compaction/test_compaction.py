@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.filter import body_of
 from odradek.protocol.records.record import Record
 from odradek.storage.compaction.compaction import Compaction
-from odradek.storage.compaction.plan import CleaningRules, cleanable, job_of
+from odradek.storage.compaction.plan import cleanable, job_of
 from odradek.storage.errors import CorruptBatch, StaleView
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.transaction_index import AbortedTransaction
@@ -152,7 +152,7 @@ def test_an_abort_in_the_clean_part_leaves_out_no_later_record_of_its_producer(l
     assert [(each.key, each.value) for each in committed(log)] == [(b"k", None)]
     put(log, (b"z", b"1"))
     roll(log, 0)
-    clean(log, up_to, now_ms=RULES.delete_retention_ms)
+    clean(log, up_to, now_ms=RULES["delete_retention_ms"])
     assert [each.key for each in committed(log)] == [b"z"]
 
 
@@ -197,9 +197,9 @@ def test_the_time_of_a_tombstone_begins_when_no_older_value_is_left(log: Log) ->
     up_to = clean(log, buffer_bytes=24 * 4, now_ms=0)
     assert up_to == 3
     # A reader may be between the two batches now, and know the old value.
-    up_to = clean(log, up_to, now_ms=RULES.delete_retention_ms)
+    up_to = clean(log, up_to, now_ms=RULES["delete_retention_ms"])
     assert [(each.key, each.value) for each in committed(log)] == [(b"a", b"2"), (b"c", b"1"), (b"b", None)]
-    clean(log, up_to, now_ms=2 * RULES.delete_retention_ms)
+    clean(log, up_to, now_ms=2 * RULES["delete_retention_ms"])
     assert [each.key for each in committed(log)] == [b"a", b"c"]
 
 
@@ -211,9 +211,9 @@ def test_a_cleaning_relies_only_on_records_that_are_on_disk(tmp_path: Path) -> N
     log.flush()
     put(log, (b"k", b"2"))
     roll(log, 0)
-    found = cleanable(log, None, log.log_end_offset, RULES, 0)
+    found = cleanable(log, None, log.log_end_offset, 0)
     with pytest.raises(AssertionError, match="power cut"):
-        job_of(log, found, RULES, 0, 1 << 20)
+        job_of(log, found, 0, 1 << 20)
     clean(log, disk=disk)
     disk.lose(seed=0)
     log = Log.open(tmp_path / "t-0", CONFIG, clean=False, now_ms=0, disk=disk)
@@ -272,9 +272,9 @@ def test_a_second_cleaning_of_the_same_writes_nothing(log: Log) -> None:
     for number in range(40):
         put(log, (b"k%d" % number, b"v"))
     clean(log)
-    found = cleanable(log, None, log.log_end_offset, RULES, 0)
+    found = cleanable(log, None, log.log_end_offset, 0)
     log.flush()
-    groups = list(Compaction(job_of(log, found, RULES, 0, 1 << 20)).run())
+    groups = list(Compaction(job_of(log, found, 0, 1 << 20)).run())
     assert all(group.size == -1 for group in groups if group.sources == 1)
 
 
@@ -282,12 +282,12 @@ def test_young_records_stay_dirty_and_a_partition_that_waits_too_long_is_due(log
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     roll(log, 0)
-    young = CleaningRules(min_lag_ms=1000)
-    assert cleanable(log, None, log.log_end_offset, young, 1500).segments == ()
-    assert len(cleanable(log, None, log.log_end_offset, young, 2500).segments) == 1
-    late = CleaningRules(min_dirty_ratio=1, max_lag_ms=500)
-    assert not cleanable(log, None, log.log_end_offset, late, 1200).is_due(late)
-    assert cleanable(log, None, log.log_end_offset, late, 1600).is_due(late)
+    log.config = replace(CONFIG, min_compaction_lag_ms=1000)
+    assert cleanable(log, None, log.log_end_offset, 1500).segments == ()
+    assert len(cleanable(log, None, log.log_end_offset, 2500).segments) == 1
+    log.config = replace(CONFIG, min_cleanable_dirty_ratio=1, max_compaction_lag_ms=500)
+    assert not cleanable(log, None, log.log_end_offset, 1200).is_due(log.config)
+    assert cleanable(log, None, log.log_end_offset, 1600).is_due(log.config)
 
 
 def test_readers_keep_what_they_hold(log: Log) -> None:

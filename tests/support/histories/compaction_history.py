@@ -21,7 +21,6 @@ from odradek.protocol.records.batch import decode_batch, encode_batch, iter_head
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker, read_marker
 from odradek.protocol.records.record import Record
-from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.known_logs import KnownLog
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
@@ -223,11 +222,11 @@ class History:
             self._read_on(1000)
 
     def _clean(self, groups: int | None = None) -> int:
-        rules = CleaningRules(
-            min_dirty_ratio=0,
-            min_lag_ms=self.chance.choice([0, 0, 0, 1000]),
-            delete_retention_ms=self.delete_retention_ms,
-        )
+        rules = {
+            "min_cleanable_dirty_ratio": 0,
+            "min_compaction_lag_ms": self.chance.choice([0, 0, 0, 1000]),
+            "delete_retention_ms": self.delete_retention_ms,
+        }
         return clean(
             self.log, self.clean_up_to, now_ms=self.now_ms, rules=rules,
             buffer_bytes=self.chance.choice(BUFFER_BYTES), groups=groups, disk=self.disk,
@@ -407,7 +406,11 @@ class History:
         for producer_id in list(self.open):
             self._end(producer_id, is_commit=self.chance.random() < 0.5)
         self.reader = None
-        rules = CleaningRules(min_dirty_ratio=0, delete_retention_ms=self.delete_retention_ms)
+        rules = {
+            "min_cleanable_dirty_ratio": 0,
+            "min_compaction_lag_ms": 0,
+            "delete_retention_ms": self.delete_retention_ms,
+        }
         for _ in range(LAST_CLEANINGS):
             self.put_filler()
             self.roll()
