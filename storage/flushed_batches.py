@@ -75,7 +75,7 @@ class FlushedBatches:
                 self._pass_over(self._last)
                 continue
             batch = next(self._headers, None)
-            if self._last is not None and segment.is_damaged(self._last[0]):
+            if self._last is not None and segment.damage_at(self._last[0]):
                 self._drop_last()
             if batch is None:
                 self._end = segment.size

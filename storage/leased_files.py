@@ -82,7 +82,7 @@ def _extent(view: LogView, start: int, end: int, up_to: int, max_files: int) -> 
         segment = segments[slot]
         following = segments[slot + 1].base_offset if slot + 1 < len(segments) else view.end_offset
         stop, next_offset = located.end, min(following, up_to)
-        if segment.damages and stop < segment.size and segment.is_damaged(stop):
+        if segment.damages and stop < segment.size and segment.damage_at(stop):
             # Where the log goes on only the batches before the damage tell.
             next_offset = offset
         elif end < next_offset:

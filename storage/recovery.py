@@ -407,14 +407,11 @@ class Recovery:
 
         `following` is where the next segment begins, if there is one.
         """
-        segment.keep_starts()
-        segment.reset()
-        segment.aborted.clear()
-        self._report.rebuilt.append(segment.path(LOG_SUFFIX))
-        try:
+        with segment.keeping_starts():
+            segment.reset()
+            segment.aborted.clear()
+            self._report.rebuilt.append(segment.path(LOG_SUFFIX))
             return self._check_batches(segment, recovery_point, following)
-        finally:
-            segment.forget_starts()
 
     def _check_batches(self, segment: Segment, recovery_point: int, following: int | None) -> bool:
         next_base = following if following is not None else self._rolled_to

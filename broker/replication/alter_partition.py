@@ -127,7 +127,9 @@ class IsrChanges:
         code = ErrorCode.of(answer.error_code)
         if not code:
             isr = tuple(answer.isr)
-            self._count(replica.altered(answer.leader_epoch, isr, answer.partition_epoch), isr)
+            before = replica.altered(answer.leader_epoch, isr, answer.partition_epoch)
+            self._shrinks += len(isr) < len(before)
+            self._expands += len(isr) > len(before)
         elif code in _REJECTED:
             replica.rejected(change)
         elif code not in _MOVED_ON:
@@ -137,10 +139,6 @@ class IsrChanges:
         if self._waiting.get(replica) == change:
             del self._waiting[replica]
         return True
-
-    def _count(self, before: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        self._shrinks += len(isr) < len(before)
-        self._expands += len(isr) > len(before)
 
 
 def _request(node_id: int, broker_epoch: int, asked: dict[Replica, IsrChange]) -> AlterPartitionRequest:

@@ -146,9 +146,7 @@ class Metadata:
 
     def put_topics(self, topics: Iterable[TopicRecord], deleted: Iterable[str] = ()) -> None:
         """Create or replace many topics, and delete others, with one write to the disk."""
-        records = [*({"type": "topic_deleted", "name": name} for name in deleted), *map(_topic_record, topics)]
-        if records:
-            self._commit(*records)
+        self._commit(*({"type": "topic_deleted", "name": name} for name in deleted), *map(_topic_record, topics))
 
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
         """Replace the dynamic configs of a node (its number), or of all of them ("")."""
@@ -201,6 +199,8 @@ class Metadata:
         self._journal.close()
 
     def _commit(self, *records: JournalRecord) -> None:
+        if not records:
+            return
         self._journal.append(list(records))
         for record in records:
             self._apply(record)

@@ -108,8 +108,6 @@ class OwnSecurity(SecurityStore):
     async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
         """Set or delete passwords, with one write to the disk."""
         changes = list(changes)
-        if not changes:
-            return {}
         try:
             self._metadata.put_scram(changes)
         except KafkaError as error:
@@ -121,8 +119,6 @@ class OwnSecurity(SecurityStore):
     async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
         """Replace the quotas of entities: on disk first, then for every request that comes."""
         changes = list(changes)
-        if not changes:
-            return {}
         try:
             self._metadata.put_quotas(changes)
         except KafkaError as error:

@@ -6,7 +6,8 @@ Walks pass over damage: `sound_headers` and `sound_batches` go on behind it, and
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from threading import RLock
@@ -331,7 +332,7 @@ class SegmentFile:
 
     def mark(self, position: int, why: str, end: int | None = None) -> Damage:
         """Note that no batch can be read from `position` up to `end`, by default the next sound batch."""
-        known = self._damage_at(position)
+        known = self.damage_at(position)
         if known is not None:
             return known
         if end is None:
@@ -347,30 +348,24 @@ class SegmentFile:
 
     def next_sound(self, position: int) -> int:
         """Return where the next sound batch behind a damaged one begins, the end of the file if there is none."""
-        return next_sound(self._disk, self.file, position, self.size, self.base_offset, self.starts_behind(position))
-
-    def keep_starts(self) -> None:
-        """Remember what the offset index tells of positions, because it is about to be built again."""
-        self._old_index = self._read_index()
-
-    def forget_starts(self) -> None:
-        """Forget what `keep_starts` has remembered."""
-        self._old_index = None
-
-    def starts_behind(self, position: int) -> Collection[int]:
-        """Return positions behind `position` where batches begin, as the offset index tells, if it can be read."""
         data = self._old_index if self._old_index is not None else self._read_index()
-        return starts_behind(data, position)
+        starts = starts_behind(data, position)
+        return next_sound(self._disk, self.file, position, self.size, self.base_offset, starts)
+
+    @contextmanager
+    def keeping_starts(self) -> Generator[None]:
+        """Remember what the offset index tells of positions, while it is built again."""
+        self._old_index = self._read_index()
+        try:
+            yield
+        finally:
+            self._old_index = None
 
     def _read_index(self) -> bytes:
         try:
             return self._disk.read_file(self.path(INDEX_SUFFIX))
         except StorageError:
             return b""
-
-    def is_damaged(self, position: int) -> bool:
-        """Return whether `position` lies in known damage."""
-        return self._damage_at(position) is not None
 
     @property
     def is_damaged_at_end(self) -> bool:
@@ -392,6 +387,7 @@ class SegmentFile:
         slot = bisect_right(self.damages, position, key=_END)
         return self.damages[slot] if slot < len(self.damages) else None
 
-    def _damage_at(self, position: int) -> Damage | None:
+    def damage_at(self, position: int) -> Damage | None:
+        """Return the known damage that `position` lies in, if there is one."""
         found = self.next_damage(position)
         return found if found is not None and found.position <= position else None
