@@ -151,13 +151,16 @@ class LogTable(ConfigTable):
         doc="Memory for the keys of one cleaning, enough for two million by default. The rest waits for the next one.")
     log_cleaner_io_max_bytes_per_second: float = define(DOUBLE, sys.float_info.max, dynamic=True,
         doc="How many bytes the cleaner may read and write in a second, together.")
-    log_cleaner_min_cleanable_ratio: float = define(DOUBLE, 0.5, topic="min.cleanable.dirty.ratio", low=0, high=1,
-        dynamic=True,
+    log_cleaner_min_cleanable_ratio: float = define(DOUBLE, _LOG.min_cleanable_dirty_ratio,
+        topic="min.cleanable.dirty.ratio", low=0, high=1, dynamic=True,
         doc="A compacted partition is cleaned when more than this share of its bytes has not been cleaned yet.")
-    log_cleaner_min_compaction_lag_ms: int = define(LONG, 0, topic="min.compaction.lag.ms", low=0, dynamic=True,
+    log_cleaner_min_compaction_lag_ms: int = define(LONG, _LOG.min_compaction_lag_ms,
+        topic="min.compaction.lag.ms", low=0, dynamic=True,
         doc="The shortest time that a record stays unchanged in a compacted topic.")
-    log_cleaner_max_compaction_lag_ms: int = define(LONG, LONG_MAX, topic="max.compaction.lag.ms", low=1, dynamic=True,
+    log_cleaner_max_compaction_lag_ms: int = define(LONG, _LOG.max_compaction_lag_ms,
+        topic="max.compaction.lag.ms", low=1, dynamic=True,
         doc="The longest time that a record waits for compaction, whatever the dirty ratio; it also closes segments.")
-    log_cleaner_delete_retention_ms: int = define(LONG, 86_400_000, topic="delete.retention.ms", low=0, dynamic=True,
+    log_cleaner_delete_retention_ms: int = define(LONG, _LOG.delete_retention_ms,
+        topic="delete.retention.ms", low=0, dynamic=True,
         doc="How long a compacted topic keeps tombstones, and the markers of transactions that left nothing else.")
     # fmt: on
