@@ -359,15 +359,13 @@ class GroupCoordinator:
         It is called now, and again in the turn in which the offsets are written.
         """
         group_id, producer_id = request.group_id, request.producer_id
-        has_ids = context.api_version >= offset_commit.TRANSACTIONAL_ID_VERSION
-        version = offset_commit.TOPIC_ID_VERSION if has_ids else offset_commit.TOPIC_ID_VERSION - 1
-        commit = self._commit(offset_commit.as_plain(request), version, producer_id)
+        commit = self._commit(request, context.api_version)
+        if not commit.asks_group:
+            return commit.response
 
         def respond(error: ErrorCode) -> TxnOffsetCommitResponse:
-            return offset_commit.as_transactional(commit.answer(error), context.api_version)
+            return commit.answer(offset_commit.understood(error, context.api_version))
 
-        if not commit.asks_group:
-            return respond(ErrorCode.NONE)
         partition = self.shards.partition_of(group_id)
 
         def take_part() -> ErrorCode:
@@ -381,7 +379,8 @@ class GroupCoordinator:
             error = verify(partition)
         actor = self.groups.get(group_id)
         if error is ErrorCode.NONE and actor is None and request.generation_id_or_member_epoch >= 0:
-            error = ErrorCode.GROUP_ID_NOT_FOUND if has_ids else ErrorCode.ILLEGAL_GENERATION
+            known = context.api_version >= offset_commit.TRANSACTIONAL_ID_VERSION
+            error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
             return respond(error)
         actor = actor or self.shards.add(group_id)
@@ -391,11 +390,9 @@ class GroupCoordinator:
         actor.feed(events.CommitInTransaction(call, *member, commit.records, producer, take_part))
         return call.result()
 
-    def _commit(
-        self, request: OffsetCommitRequest, version: int, producer_id: int = NO_PRODUCER
-    ) -> offset_commit.Commit:
+    def _commit(self, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int) -> offset_commit.Commit:
         max_bytes, now_ms = self._config.offset_metadata_max_bytes, self._clock.now_ms()
-        return offset_commit.Commit(request, version, self._topics, max_bytes, now_ms, producer_id)
+        return offset_commit.Commit(request, version, self._topics, max_bytes, now_ms)
 
     def end_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """Tell the groups of a partition that the marker of a producer's transaction is in it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
 from ....protocol.messages.offset_commit import (
@@ -14,6 +16,8 @@ from ....protocol.messages.offset_commit import (
 )
 from ....protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -31,9 +35,16 @@ TRANSACTIONAL_ID_VERSION = 6
 NO_RETENTION_TIME = -1
 NO_TIMESTAMP = -1
 
+Asked = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+# The response to each request, and the classes of a topic and a partition in it.
+_RESPONSES: dict[type[Any], tuple[Any, Any, Any]] = {
+    OffsetCommitRequest: (OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition),
+    TxnOffsetCommitRequest: (TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition),
+}
+
 
 class Commit:
-    """One OffsetCommit: its records, and its response.
+    """One OffsetCommit or TxnOffsetCommit: its records, and its response.
 
     Partitions that do not exist and metadata that is too long get an error each. The group then accepts or rejects the
     rest as a whole.
@@ -41,42 +52,49 @@ class Commit:
 
     def __init__(
         self,
-        request: OffsetCommitRequest,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
         version: int,
         topics: Topics,
         max_metadata_length: int,
         now_ms: int,
-        producer_id: int = NO_PRODUCER,
     ) -> None:
-        self.response = OffsetCommitResponse()
+        response, self._topic, self._partition = _RESPONSES[request.__class__]
+        self.response: Any = response()
         self.records: list[Record] = []
         # Whether any partition is left for the group to decide on.
         self.asks_group = False
-        self._request = request
+        self._group_id = request.group_id
         self._max_metadata_length = max_metadata_length
         self._now_ms = now_ms
-        self._producer_id = producer_id
+        self._producer_id, self._retention_ms = NO_PRODUCER, NO_RETENTION_TIME
+        if isinstance(request, TxnOffsetCommitRequest):
+            has_ids = version >= TRANSACTIONAL_ID_VERSION
+            self._producer_id = request.producer_id
+        else:
+            has_ids = version >= TOPIC_ID_VERSION
+            self._retention_ms = request.retention_time_ms
         # The partitions that the group decides on, each with its error if the group accepts the commit.
-        self._open: list[tuple[OffsetCommitResponsePartition, ErrorCode]] = []
+        self._open: list[tuple[Any, ErrorCode]] = []
         for topic in request.topics:
-            found = topics.by_id(topic.topic_id) if version >= TOPIC_ID_VERSION else topics.get(topic.name)
-            self._take(topic, found, version)
+            self._take(topic, topics.by_id(topic.topic_id) if has_ids else topics.get(topic.name), has_ids)
 
-    def answer(self, error: ErrorCode) -> OffsetCommitResponse:
+    def answer(self, error: ErrorCode) -> Any:
         """Return the response, with the error of the group or the log for every partition that it decided on."""
         for partition, own_error in self._open:
             partition.error_code = own_error if error is ErrorCode.NONE else error
         return self.response
 
-    def _take(self, topic: OffsetCommitRequestTopic, found: Topic | None, version: int) -> None:
+    def _take(
+        self, topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, found: Topic | None, has_ids: bool
+    ) -> None:
         if found is not None and not topic.partitions:
             # Kafka leaves a topic without partitions out of the response.
             return
-        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        answered = self._topic(name=topic.name, topic_id=topic.topic_id)
         self.response.topics.append(answered)
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= TOPIC_ID_VERSION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for partition in topic.partitions:
-            result = OffsetCommitResponsePartition(partition.partition_index)
+            result = self._partition(partition.partition_index)
             answered.partitions.append(result)
             if found is None:
                 result.error_code = unknown
@@ -85,9 +103,7 @@ class Commit:
             else:
                 self._take_partition(found, partition, result)
 
-    def _take_partition(
-        self, topic: Topic, partition: OffsetCommitRequestPartition, result: OffsetCommitResponsePartition
-    ) -> None:
+    def _take_partition(self, topic: Topic, partition: Asked, result: Any) -> None:
         self.asks_group = True
         if metadata_length(partition.committed_metadata or "") > self._max_metadata_length:
             self._open.append((result, ErrorCode.OFFSET_METADATA_TOO_LARGE))
@@ -95,12 +111,16 @@ class Commit:
         self._open.append((result, ErrorCode.NONE))
         value = self._value(topic, partition)
         index = partition.partition_index
-        self.records.append(OffsetRecord(self._request.group_id, topic.name, index, value, self._producer_id))
+        self.records.append(OffsetRecord(self._group_id, topic.name, index, value, self._producer_id))
 
-    def _value(self, topic: Topic, partition: OffsetCommitRequestPartition) -> OffsetCommitValue:
-        """Return the value of the record. Version 1 may date the commit, versions 2 to 4 may have a retention time."""
-        committed_ms = self._now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp
-        retention_ms = self._request.retention_time_ms
+    def _value(self, topic: Topic, partition: Asked) -> OffsetCommitValue:
+        """Return the value of the record.
+
+        Version 1 of OffsetCommit may date the commit, versions 2 to 4 may have a retention time.
+        """
+        committed_ms, retention_ms = self._now_ms, self._retention_ms
+        if isinstance(partition, OffsetCommitRequestPartition) and partition.commit_timestamp != NO_TIMESTAMP:
+            committed_ms = partition.commit_timestamp
         return OffsetCommitValue(
             offset=partition.committed_offset,
             leader_epoch=partition.committed_leader_epoch,
@@ -116,51 +136,11 @@ def _within(time_ms: int) -> int:
     return min(max(time_ms, 0), LONG_MAX)
 
 
-def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
-    """Return a TxnOffsetCommit as an OffsetCommit, without the transaction."""
-    topics = [
-        OffsetCommitRequestTopic(
-            topic.name,
-            topic.topic_id,
-            [
-                OffsetCommitRequestPartition(
-                    each.partition_index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    committed_metadata=each.committed_metadata,
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetCommitRequest(
-        request.group_id,
-        request.generation_id_or_member_epoch,
-        request.member_id,
-        request.group_instance_id,
-        topics=topics,
-    )
-
-
-def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
-    """Return the response to the request that `as_plain` turned into an OffsetCommit."""
-    answered = TxnOffsetCommitResponse()
-    for topic in response.topics:
-        results = [
-            TxnOffsetCommitResponsePartition(each.partition_index, _understood(each.error_code, version))
-            for each in topic.partitions
-        ]
-        answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, results))
-    return answered
-
-
-def _understood(error: int, version: int) -> int:
-    """Return the error in the words of a version: older producers break on a coordinator that is loading."""
-    code = ErrorCode.of(error)
-    if version < LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+def understood(error: ErrorCode, version: int) -> ErrorCode:
+    """Return the error in the words of a TxnOffsetCommit: older producers break on a coordinator that is loading."""
+    if version < LOADING_VERSION and error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if version < TRANSACTIONAL_ID_VERSION and code is ErrorCode.STALE_MEMBER_EPOCH:
+    if version < TRANSACTIONAL_ID_VERSION and error is ErrorCode.STALE_MEMBER_EPOCH:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
