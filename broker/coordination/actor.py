@@ -20,9 +20,12 @@ from functools import partial
 from typing import Any, Generic, NamedTuple
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
+from ..clock import Clock
+from ..timers import TimerHandle, Timers
 from ..turns import keeper
 from .alarms import Alarms
-from .interfaces import Aside, Clock, StateLog, TimerHandle, Timers, TopicPartition
+from .coordinator_log import CoordinatorLog
+from .interfaces import Aside, TopicPartition
 from .machine import EventT, Machine, OutcomeT, StateT
 from .outcome import AppendFailed, SetTimer, Unload
 
@@ -33,7 +36,7 @@ Pairs = list[tuple[bytes, bytes | None]]
 class Runtime(NamedTuple):
     """The parts that all actors of a coordinator share."""
 
-    log: StateLog
+    log: CoordinatorLog
     timers: Timers
     clock: Clock
     # Writes a line into the broker's log, with its fields in the JSON log: the noun of the id, and the id.

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from ..clock import Clock
+from ..timers import TimerHandle, Timers
 from ..turns import keeper
-from .interfaces import Clock, TimerHandle, Timers
 
 EventT = TypeVar("EventT")
 

@@ -14,10 +14,11 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, encode_batch
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record
+from ..clock import Clock
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition, RemotePartition
 from ..topics.topics import Topics
-from .interfaces import Clock, OnCommitted, TopicPartition
+from .interfaces import OnCommitted, TopicPartition
 from .replay import Ended, Written
 
 _log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class CoordinatorLog:
         return self._new_partition_count if topic is None else len(topic.partitions)
 
     def coordinator_epoch(self, partition: int) -> int:
-        """Return the leader epoch of a partition. Create the topic unless it exists."""
+        """Return the leader epoch of a partition, which markers have. Create the topic unless it exists."""
         return self._partition(partition).leader_epoch
 
     def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool:

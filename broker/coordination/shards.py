@@ -11,9 +11,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ..clock import Clock
+from ..timers import Timers
 from ..turns import keeper
 from .actor import Actor, Runtime
-from .interfaces import Aside, Clock, StateLog, Timers, at_once
+from .coordinator_log import CoordinatorLog
+from .interfaces import Aside, at_once
 from .outcome import Loaded
 from .partition_hash import java_hash, partition_of_hash
 from .replay import Ended, Replay, Written
@@ -55,7 +58,7 @@ class Shards(Generic[ActorT, RecordT]):
     def __init__(
         self,
         topic: str,
-        log: StateLog,
+        log: CoordinatorLog,
         timers: Timers,
         clock: Clock,
         logger: logging.Logger,

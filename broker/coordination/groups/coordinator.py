@@ -27,7 +27,7 @@ from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from ...clock import new_uuid
+from ...clock import Clock, new_uuid
 from ...configs.broker_config import BrokerConfig
 from ...configs.group_bounds import (
     ASSIGNMENT,
@@ -39,6 +39,7 @@ from ...configs.group_bounds import (
     effective,
 )
 from ...security.acls import Operation, ResourceType
+from ...timers import Timers
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, Made, fill, keeper
 from ..actor import Actor, Runtime
@@ -50,7 +51,8 @@ from ..consumer import requests as consumer_requests
 from ..consumer.requests import CONSUMER_DESCRIPTION
 from ..consumer.state import ConsumerGroup, Match
 from ..consumer.target import CONSUMER_TARGET
-from ..interfaces import Aside, Clock, Context, StateLog, Timers, Topics, at_once
+from ..coordinator_log import CoordinatorLog
+from ..interfaces import Aside, Context, Topics, at_once
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
@@ -80,7 +82,7 @@ class GroupCoordinator:
     def __init__(
         self,
         config: BrokerConfig,
-        log: StateLog,
+        log: CoordinatorLog,
         timers: Timers,
         clock: Clock,
         topics: Topics,

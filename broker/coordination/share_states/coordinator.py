@@ -14,13 +14,16 @@ from functools import partial
 from typing import Any
 
 from ....protocol.errors import DecodeError, ErrorCode, KafkaError
+from ...clock import Clock
 from ...configs.broker_config import BrokerConfig
+from ...timers import Timers
 from ...topics.topic_names import SHARE_STATE_TOPIC
 from ...turns import keeper
 from ..actor import Actor, Pairs, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
-from ..interfaces import Aside, Clock, StateLog, Timers, Topics, at_once
+from ..coordinator_log import CoordinatorLog
+from ..interfaces import Aside, Topics, at_once
 from ..machine import Machine, append_error
 from ..replay import Written
 from ..shards import Shards
@@ -59,7 +62,7 @@ class ShareCoordinator:
     def __init__(
         self,
         config: BrokerConfig,
-        log: StateLog,
+        log: CoordinatorLog,
         timers: Timers,
         clock: Clock,
         topics: Topics,

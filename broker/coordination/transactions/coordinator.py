@@ -21,14 +21,17 @@ from ....protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ....protocol.topic_partition import TopicPartition
+from ...clock import Clock
 from ...configs.broker_config import BrokerConfig
+from ...timers import Timers
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...turns import LargeResponse
 from ..actor import Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual
+from ..coordinator_log import CoordinatorLog
 from ..expressions import BadExpression
-from ..interfaces import Clock, Context, Question, StateLog, Timers, Topics
+from ..interfaces import Context, Question, Topics
 from ..replay import Written
 from ..shards import Shards
 from . import description, events, records, requests
@@ -47,7 +50,7 @@ class TransactionCoordinator:
     def __init__(
         self,
         config: BrokerConfig,
-        log: StateLog,
+        log: CoordinatorLog,
         timers: Timers,
         clock: Clock,
         topics: Topics,

@@ -26,9 +26,11 @@ from ....protocol.messages.odradek_end_query_batch import (
     Participant,
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
+from ...clock import Clock
 from ...turns import LargeResponse, fill, keeper
 from ..calls import Call, Eventual
-from ..interfaces import Clock, Context, StateLog
+from ..coordinator_log import CoordinatorLog
+from ..interfaces import Context
 from ..machine import append_error
 from ..replay import Written
 from . import events, machine, query_records, records
@@ -63,7 +65,7 @@ class Queries:
 
     def __init__(
         self,
-        log: StateLog,
+        log: CoordinatorLog,
         clock: Clock,
         ids: dict[str, TransactionActor],
         check: Callable[[str], ErrorCode],

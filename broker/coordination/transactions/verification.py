@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -27,7 +27,8 @@ from ..calls import awaited
 from ..interfaces import Question, TopicPartition
 
 if TYPE_CHECKING:
-    # The first Produce of a process does not wait for it.
+    # The first Produce of a process does not wait for them.
+    from ..coordinator_log import CoordinatorLog
     from .coordinator import TransactionCoordinator
 
 # From this Produce version on, clients know TRANSACTION_ABORTABLE.
@@ -39,12 +40,6 @@ _FIRST_IMPLICIT_OFFSETS = 5
 _COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-
-
-class OffsetsLog(Protocol):
-    """`__consumer_offsets`, to which TxnOffsetCommit writes."""
-
-    def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool: ...
 
 
 # Asks the coordinator on another broker.
@@ -87,7 +82,7 @@ class Verification:
         self,
         config: BrokerConfig,
         transactions: TransactionCoordinator,
-        offsets_log: OffsetsLog,
+        offsets_log: CoordinatorLog,
         ask_remotely: AskRemotely | None,
     ) -> None:
         """`ask_remotely` is None for a broker that is alone."""
@@ -118,9 +113,7 @@ class Verification:
             error = self._word_now(Question(transactional_id, *who, place, implicit, also))
             if error is None:
                 raise LateWord(transactional_id, header, also)
-            if error is not ErrorCode.NONE:
-                why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
-                raise KafkaError(produce_error(error, version), why)
+            _check(error, transactional_id, header, version)
 
         return verify
 
@@ -157,9 +150,7 @@ class Verification:
             # Whether no marker has ended the producer's transaction meanwhile.
             with partition.marker_watch.watch(header.producer_id) as is_current:
                 error, is_current_still = await self._word(asked), is_current()
-            if error is not ErrorCode.NONE:
-                why = f"{late.transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
-                raise KafkaError(produce_error(error, version), why)
+            _check(error, late.transactional_id, header, version)
             if is_current_still:
                 return append()
         why = f"the transactions of {late.transactional_id} end too often to begin to write"
@@ -179,7 +170,7 @@ class Verification:
         while True:
             attempt += 1
             with partition.marker_watch.watch(producer_id) as is_current:
-                error = _offset_commit_error(await self._word(asked), version)
+                error = _known(await self._word(asked), version >= _FIRST_ABORTABLE_OFFSETS)
                 is_late = False
 
                 def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:
@@ -202,7 +193,7 @@ class Verification:
                 return ErrorCode.NONE
             place, implicit = TopicPartition(OFFSETS_TOPIC, index), version >= _FIRST_IMPLICIT_OFFSETS
             error = self._word_now(Question(request.transactional_id, *producer, place, implicit))
-            return None if error is None else _offset_commit_error(error, version)
+            return None if error is None else _known(error, version >= _FIRST_ABORTABLE_OFFSETS)
 
         return OffsetsVerification(verify)
 
@@ -211,16 +202,18 @@ def produce_error(error: ErrorCode, version: int) -> ErrorCode:
     """Return the coordinator's error as a Produce response of this version says it."""
     if error in _COORDINATOR_ERRORS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_IMPLICIT):
         return ErrorCode.NOT_ENOUGH_REPLICAS
-    if error is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
-    return error
+    return _known(error, version >= _FIRST_ABORTABLE)
 
 
-def _offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
+def _known(error: ErrorCode, knows_abortable: bool) -> ErrorCode:
+    """Return an error in the words of those who write to partitions."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_ABORTABLE_OFFSETS:
-        return ErrorCode.INVALID_TXN_STATE
-    return error
+    is_new = error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable
+    return ErrorCode.INVALID_TXN_STATE if is_new else error
+
+
+def _check(error: ErrorCode, transactional_id: str, header: BatchHeader, version: int) -> None:
+    if error is not ErrorCode.NONE:
+        why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
+        raise KafkaError(produce_error(error, version), why)
