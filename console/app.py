@@ -19,7 +19,7 @@ from .door import security
 from .door.login import Login, refused
 from .history.history import History
 from .history.sight import Sight
-from .routes import Route, find
+from .routes import ROUTES, Route
 from .visit import HTML, House, Visit
 
 _log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ def _route(request: Request) -> tuple[Route, list[str]]:
         parts = [unquote(part, errors="strict") for part in request.path.split("/")[1:]]
     except UnicodeDecodeError:
         raise HttpError(400, "the path is no UTF-8") from None
-    found = find(parts)
+    found = ROUTES.find(parts)
     if found is None:
         raise HttpError(404, "There is no such page.")
     route, names = found

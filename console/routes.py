@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from ..web.exchange import Response
+from ..web.routes import Routes
 from .views import access, changes, cluster, groups, records, schemas, series, tail, topics, transactions
 from .visit import Visit
 
@@ -20,7 +21,7 @@ class Route(NamedTuple):
     methods: tuple[str, ...] = _READ
 
 
-_ROUTES: dict[str, Route] = {
+_TABLE: dict[str, Route] = {
     "": Route(topics.home, "topics"),
     "topics": Route(topics.all_topics, "topics"),
     "topics/*": Route(topics.one_topic, "topics"),
@@ -48,12 +49,5 @@ _ROUTES: dict[str, Route] = {
     "changes/*": Route(changes.entry, "changes"),
     "series": Route(series.series, ""),
 }
-
-
-def find(parts: Sequence[str]) -> tuple[Route, list[str]] | None:
-    """Return the route of a path, and what stands for its stars."""
-    for pattern, route in _ROUTES.items():
-        wanted = pattern.split("/")
-        if len(wanted) == len(parts) and all(each in ("*", part) for each, part in zip(wanted, parts, strict=True)):
-            return route, [part for each, part in zip(wanted, parts, strict=True) if each == "*"]
-    return None
+# By the parts of a path; that of "/" is one that is empty.
+ROUTES = Routes(_TABLE)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..web.routes import Routes
 from . import changes, errors
 from .errors import RegistryError
 from .formats.formats import AVRO, PROTOBUF, TYPES
@@ -311,64 +312,40 @@ def _always(answer: Any) -> Answer:
 
 # -- The table
 
-_ROUTES: dict[str, Answer] = {
-    "GET /": _always({}),
-    "GET /subjects": _subjects,
-    "GET /subjects/*/versions": _versions,
-    "POST /subjects/*/versions": _register,
-    "GET /subjects/*/versions/*": _one_version,
-    "GET /subjects/*/versions/*/schema": _text_of(_one_version),
-    "GET /subjects/*/versions/*/referencedby": _referenced_by,
-    "POST /subjects/*": _look_up,
-    "DELETE /subjects/*": _delete_subject,
-    "DELETE /subjects/*/versions/*": _delete_version,
-    "GET /schemas": _schemas,
-    "GET /schemas/types": _always(TYPES),
-    "GET /schemas/ids/*": _by_id,
-    "GET /schemas/ids/*/schema": _text_of(_by_id),
-    "GET /schemas/ids/*/versions": _versions_of_id,
-    "GET /schemas/ids/*/subjects": _subjects_of_id,
-    "GET /contexts": _always(["."]),
-    "POST /compatibility/subjects/*/versions": _compatible_with_all,
-    "POST /compatibility/subjects/*/versions/*": _compatible_with_version,
-    "GET /config": _level,
-    "PUT /config": _set_level,
-    "DELETE /config": _remove_level,
-    "GET /config/*": _level,
-    "PUT /config/*": _set_level,
-    "DELETE /config/*": _remove_level,
-    "GET /mode": _mode,
-    "PUT /mode": _set_mode,
-    "GET /mode/*": _mode,
-    "PUT /mode/*": _set_mode,
-    "DELETE /mode/*": _remove_mode,
+_TABLE: dict[str, dict[str, Answer]] = {
+    "": {"GET": _always({})},
+    "subjects": {"GET": _subjects},
+    "subjects/*": {"POST": _look_up, "DELETE": _delete_subject},
+    "subjects/*/versions": {"GET": _versions, "POST": _register},
+    "subjects/*/versions/*": {"GET": _one_version, "DELETE": _delete_version},
+    "subjects/*/versions/*/schema": {"GET": _text_of(_one_version)},
+    "subjects/*/versions/*/referencedby": {"GET": _referenced_by},
+    "schemas": {"GET": _schemas},
+    "schemas/types": {"GET": _always(TYPES)},
+    "schemas/ids/*": {"GET": _by_id},
+    "schemas/ids/*/schema": {"GET": _text_of(_by_id)},
+    "schemas/ids/*/versions": {"GET": _versions_of_id},
+    "schemas/ids/*/subjects": {"GET": _subjects_of_id},
+    "contexts": {"GET": _always(["."])},
+    "compatibility/subjects/*/versions": {"POST": _compatible_with_all},
+    "compatibility/subjects/*/versions/*": {"POST": _compatible_with_version},
+    "config": {"GET": _level, "PUT": _set_level, "DELETE": _remove_level},
+    "config/*": {"GET": _level, "PUT": _set_level, "DELETE": _remove_level},
+    "mode": {"GET": _mode, "PUT": _set_mode},
+    "mode/*": {"GET": _mode, "PUT": _set_mode, "DELETE": _remove_mode},
 }
-
-
-def _table() -> dict[int, list[tuple[tuple[str, ...], str, Answer]]]:
-    """Return the routes by the number of parts of their paths."""
-    made: dict[int, list[tuple[tuple[str, ...], str, Answer]]] = {}
-    for name, function in _ROUTES.items():
-        method, _, path = name.partition(" ")
-        parts = tuple(part for part in path.split("/") if part)
-        made.setdefault(len(parts), []).append((parts, method, function))
-    return made
-
-
-_BY_LENGTH = _table()
+_ROUTES = Routes(_TABLE)
 
 
 def _route(method: str, path: Sequence[str]) -> tuple[Answer, list[str]]:
     """Return the function of a path, with its variable parts. Raises RegistryError 404 or 405."""
-    found = [each for each in _BY_LENGTH.get(len(path), ()) if _matches(each[0], path)]
-    for parts, known, function in found:
-        if known == method:
-            return function, [name for part, name in zip(parts, path, strict=True) if part == "*"]
-    raise RegistryError(405, "HTTP 405 Method Not Allowed") if found else RegistryError(404, "HTTP 404 Not Found")
-
-
-def _matches(parts: tuple[str, ...], path: Sequence[str]) -> bool:
-    return all(part in ("*", name) for part, name in zip(parts, path, strict=True))
+    found = _ROUTES.find(path)
+    if found is None:
+        raise RegistryError(404, "HTTP 404 Not Found")
+    methods, names = found
+    if method not in methods:
+        raise RegistryError(405, "HTTP 405 Method Not Allowed")
+    return methods[method], names
 
 
 # -- Numbers

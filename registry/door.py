@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-from base64 import b64decode, b64encode
 from collections.abc import Collection
 from hmac import compare_digest
 from http import HTTPStatus
@@ -16,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from ..web.connection import Limits
 from ..web.exchange import HttpError, Request, Response
-from ..web.guesses import Guesses
+from ..web.guesses import Guesses, login_in
 from ..web.origin import is_from_elsewhere, names_known_host
 from .api import Api, Text
 from .errors import RegistryError
@@ -41,7 +40,7 @@ class Door:
         self._api = api
         self._hosts = hosts
         self._guesses = Guesses()
-        self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
+        self._login = login
 
     async def look_at_head(self, request: Request) -> Response | None:
         """Return the response to a request that does not come in, before its body is read."""
@@ -49,7 +48,7 @@ class Door:
             self._check(request)
         except RegistryError as error:
             if error.status == 401 and "authorization" in request.headers:
-                await self._guesses.refuse(request, _name_in(request))
+                await self._guesses.refuse(request, login_in(request).partition(":")[0])
             return _error(error.status, error.code, error.message)
         return None
 
@@ -71,8 +70,8 @@ class Door:
 
     def _check(self, request: Request) -> None:
         """Raise RegistryError for a request that does not come in."""
-        if self._authorization is not None:
-            if not compare_digest(request.headers.get("authorization", "").encode("latin-1"), self._authorization):
+        if self._login is not None:
+            if not compare_digest(login_in(request).encode(), self._login.encode()):
                 raise RegistryError(401, "Unauthorized")
         elif not names_known_host(request, self._hosts):
             # Where there is a login, a page that comes by a name of its own does not have it.
@@ -94,21 +93,10 @@ def rejection(error: HttpError) -> Response:
     return _error(error.status, error.status, f"HTTP {error.status} {HTTPStatus(error.status).phrase}: {error.message}")
 
 
-def _name_in(request: Request) -> str:
-    """Return the name that a login gives, for the log."""
-    _, _, text = request.headers.get("authorization", "").partition(" ")
-    try:
-        return b64decode(text, validate=True).decode().partition(":")[0]
-    except ValueError:
-        return ""
-
-
 def _parts(path: str) -> list[str]:
     """Return the parts of a path. Raises RegistryError, ValueError for bytes that are no UTF-8."""
     parts = [unquote(part, errors="strict") for part in path.strip("/").split("/")]
-    if parts == [""]:
-        return []
-    if "" in parts:
+    if "" in parts and len(parts) > 1:
         # Without it the path would be another one, which may mean something.
         raise RegistryError(404, "HTTP 404 Not Found")
     return parts

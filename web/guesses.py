@@ -1,9 +1,10 @@
-"""Wrong logins at a door for HTTP: each waits before it is told, and is a line of the log, of which there are few."""
+"""Logins at a door for HTTP. Wrong ones wait before they are told, and are lines of the log, of which there are few."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64decode
 
 from .exchange import Request
 from .line_limit import LineLimit
@@ -15,6 +16,15 @@ WINDOW_MS = 10_000
 _MAX_SHOWN = 100
 
 _log = logging.getLogger(__name__)
+
+
+def login_in(request: Request) -> str:
+    """Return the NAME:PASSWORD of basic authentication, "" where a request sends none that can be read."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    try:
+        return b64decode(text, validate=True).decode() if scheme.lower() == "basic" else ""
+    except ValueError:
+        return ""
 
 
 class Guesses:

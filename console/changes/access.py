@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from ...client import DEFAULT_ENTITY, Acl, AclFilter, KafkaError, QuotaEntity, ScramPassword
+from ...client import DEFAULT_ENTITY, Acl, AclFilter, Admin, KafkaError, QuotaEntity, ScramPassword
 from ...client.admin.acls import OPERATIONS, PATTERNS, RESOURCES
 from ...client.errors import InvalidOption
 from ..journal import Change
@@ -58,21 +58,19 @@ def _effects(acl: Acl, before: str, after: str) -> list[tuple[str, str, str]]:
     ]
 
 
-async def _add_acl(visit: Visit, fields: Fields) -> Change:
+async def _add_acl(visit: Visit, admin: Admin, fields: Fields) -> Change:
     acl = acl_of(fields)
     if why := visit.house.why_unmatchable(acl):
         raise InvalidForm(why)
-    admin = await visit.admin()
     return Change(
         f"Add an ACL for {acl.principal}", _arguments("add", acl), lambda: admin.create_acls(acl),
         _effects(acl, "–", "there"), then="/acls",
     )  # fmt: skip
 
 
-async def _remove_acl(visit: Visit, fields: Fields) -> Change:
+async def _remove_acl(visit: Visit, admin: Admin, fields: Fields) -> Change:
     acl = acl_of(fields)
     wanted = AclFilter(**asdict(acl))
-    admin = await visit.admin()
     if not await admin.describe_acls(wanted):
         raise InvalidForm("there is no such ACL")
     return Change(
@@ -81,13 +79,12 @@ async def _remove_acl(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _set_password(visit: Visit, fields: Fields) -> Change:
+async def _set_password(visit: Visit, admin: Admin, fields: Fields) -> Change:
     user, password, mechanism = required(fields, "user"), required(fields, "password"), fields["mechanism"]
     try:
         wanted = ScramPassword(user, mechanism, password)
     except InvalidOption as error:
         raise InvalidForm(error.message) from None
-    admin = await visit.admin()
     return Change(
         f"Set the password of {user}", ["users", "set", "--password-file", "-", "--mechanism", mechanism],
         lambda: admin.alter_user_scram_credentials(wanted), [(f"password of {user}", "", "another one")], then="/users",
@@ -95,9 +92,8 @@ async def _set_password(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _delete_user(visit: Visit, fields: Fields) -> Change:
+async def _delete_user(visit: Visit, admin: Admin, fields: Fields) -> Change:
     user, mechanism = required(fields, "user"), fields["mechanism"]
-    admin = await visit.admin()
     found = (await admin.describe_user_scram_credentials(user))[user]
     if mechanism not in found:
         raise InvalidForm(f"{user} has no password for {mechanism}")
@@ -109,7 +105,7 @@ async def _delete_user(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _set_quota(visit: Visit, fields: Fields) -> Change:
+async def _set_quota(visit: Visit, admin: Admin, fields: Fields) -> Change:
     entity = QuotaEntity(fields["user"] or None, fields["client-id"] or None, fields["ip"] or None)
     given = pairs(fields["quotas"])
     if not entity.parts or not given:
@@ -118,7 +114,6 @@ async def _set_quota(visit: Visit, fields: Fields) -> Change:
         values = {name: float(text) if text else None for name, text in given.items()}
     except ValueError:
         raise InvalidForm("a quota is a number; without one it is removed") from None
-    admin = await visit.admin()
     try:
         now = await admin.describe_client_quotas(
             strict=True, user=entity.user, client_id=entity.client_id, ip=entity.ip

@@ -25,9 +25,8 @@ async def _listing(admin: Admin, group: str) -> GroupListing:
     return found
 
 
-async def _reset(visit: Visit, fields: Fields) -> Change:
+async def _reset(visit: Visit, admin: Admin, fields: Fields) -> Change:
     group, target = required(fields, "group"), fields["to"]
-    admin = await visit.admin()
     listing = await _listing(admin, group)
     now = await offsets_of(admin, group, listing.type)
     places = await _places(admin, fields["topic"], now)
@@ -91,9 +90,8 @@ def _target(target: str, value: str) -> list[str]:
     return ["--shift-by" if target == "shift by" else "--to-offset", value]
 
 
-async def _delete(visit: Visit, fields: Fields) -> Change:
+async def _delete(visit: Visit, admin: Admin, fields: Fields) -> Change:
     group = required(fields, "group")
-    admin = await visit.admin()
     listing = await _listing(admin, group)
     count = len(await offsets_of(admin, group, listing.type))
     return Change(
@@ -103,12 +101,11 @@ async def _delete(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _abort(visit: Visit, fields: Fields) -> Change:
+async def _abort(visit: Visit, admin: Admin, fields: Fields) -> Change:
     topic, partition = required(fields, "topic"), whole_number(fields, "partition")
     begin = whole_number(fields, "start-offset", high=_MAX_OFFSET)
     if partition is None or begin is None:
         raise InvalidForm("name the partition, and the offset where the transaction begins")
-    admin = await visit.admin()
     place = TopicPartition(topic, partition)
     active = (await admin.describe_producers(place))[place]
     hanging = next((each for each in active if each.began_at == begin), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...client import Admin
 from ...web.exchange import HttpError
 from ..journal import Change
 from ..visit import Visit, number_in
@@ -35,12 +36,15 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of change. `prepare` returns the change that fields make. Raises HttpError, KafkaError."""
+    """A kind of change. `prepare` returns the change that fields make, once the cluster is reached.
+
+    Raises HttpError, KafkaError.
+    """
 
     title: str
     section: str
     fields: Sequence[Field]
-    prepare: Callable[[Visit, Fields], Awaitable[Change]]
+    prepare: Callable[[Visit, Admin, Fields], Awaitable[Change]]
     is_dangerous: bool = False
 
 

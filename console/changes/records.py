@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...client import Admin
 from ..journal import Change
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, pairs, required, whole_number
@@ -13,9 +14,8 @@ _NULL = "null"
 _CHOICES = ("text", _NULL)
 
 
-async def _produce(visit: Visit, fields: Fields) -> Change:
+async def _produce(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name = required(fields, "topic")
-    admin = await visit.admin()
     topic = (await admin.describe_topics(name))[name]
     partition = whole_number(fields, "partition")
     if partition is not None and partition >= len(topic.partitions):

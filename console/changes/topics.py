@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...client import LATEST, ConfigResource, NewTopic, TopicPartition
+from ...client import LATEST, Admin, ConfigResource, NewTopic
 from ...client.core.descriptions import BROKER_DEFAULT
 from ..journal import Change
-from ..reading.places import offsets
+from ..reading.places import chosen_places, offsets
 from ..rendering import number
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, pairs, required, whole_number
@@ -13,14 +13,13 @@ from .kind import Field, Fields, InvalidForm, Kind, pairs, required, whole_numbe
 _TOPIC = Field("topic", "Topic", required=True)
 
 
-async def _create(visit: Visit, fields: Fields) -> Change:
+async def _create(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name, partitions, replicas = (
         required(fields, "topic"),
         whole_number(fields, "partitions", 1),
         whole_number(fields, "replicas", 1),
     )
     configs = pairs(fields["configs"])
-    admin = await visit.admin()
     topic = NewTopic(name, partitions or BROKER_DEFAULT, replicas or BROKER_DEFAULT, configs)
     await admin.create_topics([topic], validate_only=True)
     arguments = ["topics", "create"]
@@ -42,9 +41,8 @@ async def _create(visit: Visit, fields: Fields) -> Change:
     )
 
 
-async def _delete(visit: Visit, fields: Fields) -> Change:
+async def _delete(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name = required(fields, "topic")
-    admin = await visit.admin()
     topic = (await admin.describe_topics(name))[name]
     if fields["confirm"] and fields["confirm"] != name:
         raise InvalidForm("the name that you typed is another one")
@@ -55,11 +53,10 @@ async def _delete(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _add_partitions(visit: Visit, fields: Fields) -> Change:
+async def _add_partitions(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name, partitions = required(fields, "topic"), whole_number(fields, "partitions", 1)
     if partitions is None:
         raise InvalidForm("partitions is empty")
-    admin = await visit.admin()
     topic = (await admin.describe_topics(name))[name]
     await admin.create_partitions({name: partitions}, validate_only=True)
     return Change(
@@ -71,10 +68,9 @@ async def _add_partitions(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _set_config(visit: Visit, fields: Fields) -> Change:
+async def _set_config(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name, config, value = required(fields, "topic"), required(fields, "config"), fields["value"]
     is_reset = fields["how"] == "reset to its default"
-    admin = await visit.admin()
     resource = ConfigResource.topic(name)
     now = (await admin.describe_configs([resource]))[resource].get(config)
     if now is None:
@@ -89,17 +85,13 @@ async def _set_config(visit: Visit, fields: Fields) -> Change:
     )  # fmt: skip
 
 
-async def _delete_records(visit: Visit, fields: Fields) -> Change:
+async def _delete_records(visit: Visit, admin: Admin, fields: Fields) -> Change:
     name = required(fields, "topic")
-    admin = await visit.admin()
     topic = (await admin.describe_topics(name))[name]
-    partition, before = whole_number(fields, "partition"), whole_number(fields, "before")
-    if partition is not None and partition >= len(topic.partitions):
-        raise InvalidForm(f"{name} has partitions from 0 to {len(topic.partitions) - 1}")
-    numbers = [each.partition for each in topic.partitions] if partition is None else [partition]
-    ends = await offsets(admin, {TopicPartition(name, each): LATEST for each in numbers})
+    partition, before = fields["partition"].strip(), whole_number(fields, "before")
+    ends = await offsets(admin, dict.fromkeys(chosen_places(topic, partition), LATEST))
     places = {each: end if before is None else min(before, end) for each, end in ends.items()}
-    where = name if partition is None else f"{name}:{partition}"
+    where = f"{name}:{partition}" if partition else name
     return Change(
         f"Delete records of {where}",
         ["topics", "delete-records", *([] if before is None else ["--before", str(before)]), "--yes"],

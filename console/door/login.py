@@ -8,8 +8,6 @@ was changed. Bounds: the users that are connected at once; who has not come back
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hmac
 import logging
 from collections import OrderedDict
@@ -20,7 +18,7 @@ from hashlib import sha256
 
 from ...client.errors import AuthenticationFailed, KafkaError
 from ...web.exchange import HttpError, Request
-from ...web.guesses import Guesses
+from ...web.guesses import Guesses, login_in
 from ..cluster import Cluster, ClusterOptions
 
 MAX_USERS = 32
@@ -224,13 +222,7 @@ def _now_s() -> float:
 
 def _given(request: Request) -> str:
     """Return NAME:PASSWORD of a request. Raises HttpError."""
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "basic":
-        raise refused()
-    try:
-        given = base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise refused() from None
+    given = login_in(request)
     if not given.partition(":")[0]:
         raise refused()
     return given

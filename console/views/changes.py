@@ -28,7 +28,7 @@ async def form(visit: Visit) -> Response:
     change, problem = None, ""
     if posted:
         try:
-            change = await kind.prepare(visit, fields)
+            change = await kind.prepare(visit, await visit.admin(), fields)
         except (HttpError, KafkaError) as error:
             problem = str(error)
     status = 400 if problem else 200
