@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
+
+Done = TypeVar("Done")
 
 TARGET_BYTES = 128 << 20
 # Rows that wait, as Arrow. Those of one day become a row group, which takes about its size once more as it is written.
@@ -63,7 +65,7 @@ class Day:
     rows: int = 0
 
 
-class DayFiles(ABC):
+class DayFiles(ABC, Generic[Done]):
     """Writes rows to files of one day each. `finish` them, or `abandon`."""
 
     # What Arrow needs for a part of few rows, beside their bytes.
@@ -75,6 +77,8 @@ class DayFiles(ABC):
         self._days: dict[int, Day] = {}
         self._pending_bytes = 0
         self._count = 0
+        # What is noted of the files that are whole.
+        self._done: list[Done] = []
 
     @abstractmethod
     def new_path(self, number: int, file: int) -> str:
@@ -85,8 +89,8 @@ class DayFiles(ABC):
         """Return a writer of Parquet."""
 
     @abstractmethod
-    def note(self, number: int, day: Day, size_bytes: int) -> None:
-        """Take note of a file that is whole."""
+    def noted(self, number: int, day: Day, size_bytes: int) -> Done:
+        """Return what is noted of a file that is whole."""
 
     def add_part(self, number: int, part: Any) -> None:
         """Take rows of one day, in their order."""
@@ -119,8 +123,8 @@ class DayFiles(ABC):
         """The bytes of the files that are not whole yet, so far."""
         return sum(day.stream.tell() for day in self._days.values() if day.writer is not None)
 
-    def write_rest(self) -> None:
-        """Write all rows that wait, and end all files."""
+    def finish(self) -> list[Done]:
+        """Write all rows that wait, end all files, and return what is noted of them."""
         while self._days:
             # Where too many files are open, a write ends one of another day, too.
             number = min(self._days)
@@ -129,6 +133,7 @@ class DayFiles(ABC):
                 self._write(number, day)
             if self._days.get(number) is day:
                 self._close(number)
+        return self._done
 
     def abandon(self) -> None:
         """Close what is open. No commit will name these files."""
@@ -168,7 +173,7 @@ class DayFiles(ABC):
             size = day.stream.tell()
             day.stream.close()
             sync(day.path)
-            self.note(number, day, size)
+            self._done.append(self.noted(number, day, size))
         if day.pending:
             self._days[number] = Day(day.pending, day.pending_bytes, day.pending_rows)
 

@@ -80,7 +80,7 @@ class NewFile(NamedTuple):
     size_bytes: int
 
 
-class PartitionFiles(DayFiles):
+class PartitionFiles(DayFiles[NewFile]):
     """Writes the files of one partition from the state `begin` on. `finish` them, or `abandon`."""
 
     def __init__(
@@ -93,7 +93,6 @@ class PartitionFiles(DayFiles):
         self._partition, self._begin, self._run = partition, begin, uuid.uuid4().hex
         # The first and the last offset of each open file.
         self._offsets: dict[int, tuple[int, int]] = {}
-        self._done: list[NewFile] = []
 
     def add(self, batch: Any) -> int:
         """Take rows of the table, in the order of offsets. Return how many: the others would make too many files."""
@@ -118,11 +117,6 @@ class PartitionFiles(DayFiles):
         """The bytes of the files so far."""
         return sum(each.size_bytes for each in self._done) + self.open_bytes
 
-    def finish(self) -> list[NewFile]:
-        """Write the rest, and return all files."""
-        self.write_rest()
-        return self._done
-
     def _write(self, number: int, day: Day) -> None:
         first, last = (part.column("offset")[at].as_py() for part, at in ((day.pending[0], 0), (day.pending[-1], -1)))
         self._offsets[number] = self._offsets.get(number, (first, last))[0], last
@@ -137,10 +131,9 @@ class PartitionFiles(DayFiles):
         """Return a writer of an archive's Parquet."""
         return parquet_writer(stream, self.place.schema)
 
-    def note(self, number: int, day: Day, size_bytes: int) -> None:
-        """Take note of a file that is whole."""
-        offsets = self._offsets.pop(number)
-        self._done.append(NewFile(day.path, self._partition, *offsets, day.rows, size_bytes))
+    def noted(self, number: int, day: Day, size_bytes: int) -> NewFile:
+        """Return a file that is whole."""
+        return NewFile(day.path, self._partition, *self._offsets.pop(number), day.rows, size_bytes)
 
 
 def write_range(

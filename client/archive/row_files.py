@@ -52,7 +52,7 @@ def batch_of(path: str) -> Batch | None:
     return None if found is None else Batch(found[1], int(found[2]))
 
 
-class RowFiles(DayFiles):
+class RowFiles(DayFiles[str]):
     """Writes the files of one task. `finish` them, or `abandon`."""
 
     # Rows have few columns beside an archive's.
@@ -65,7 +65,6 @@ class RowFiles(DayFiles):
         self._day_column = day_column
         parts = () if batch is None else (batch.query_id, str(batch.number))
         self._prefix = "-".join(("rows", *parts, uuid.uuid4().hex))
-        self._done: list[str] = []
         self.rows = 0
 
     def add(self, batch: Any) -> None:
@@ -75,11 +74,6 @@ class RowFiles(DayFiles):
         self.rows += len(batch)
         self.join_parts()
         self.keep_to_bound()
-
-    def finish(self) -> list[str]:
-        """Write the rest, and return the paths of all files."""
-        self.write_rest()
-        return self._done
 
     def new_path(self, number: int, file: int) -> str:
         """Return the path of a new file."""
@@ -91,9 +85,9 @@ class RowFiles(DayFiles):
             stream, self.place.schema, compression="zstd", compression_level=1, store_schema=False
         )
 
-    def note(self, number: int, day: Day, size_bytes: int) -> None:
-        """Take note of a file that is whole."""
-        self._done.append(day.path)
+    def noted(self, number: int, day: Day, size_bytes: int) -> str:
+        """Return the path of a file that is whole."""
+        return day.path
 
     def _by_day(self, batch: Any) -> Iterator[tuple[int, Any]]:
         """Yield the days of rows, each with its rows in their order. Without a column of days all are of one."""

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Self, TypeVar
 
@@ -27,6 +27,7 @@ from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..core.exchange import MAX_FRAME_BYTES, Conversation, Exchange
 from ..core.handshakes import TlsContexts, ask_for_token_now, authentication, handshake_error, tls_error
+from ..core.leaders import ISOLATION_LEVELS, READ_COMMITTED
 from ..core.option_table import CONFIGS
 from ..core.option_values import Address, Number
 from ..core.security import PLAINTEXT, SecurityOptions
@@ -39,20 +40,14 @@ _FIRST_BUFFER_BYTES = 64 * 1024
 _EXPIRING_FROM = 0.85
 
 
-class IsolationLevel(IntEnum):
-    """Whether records of open and aborted transactions are read; the number is Kafka's on the wire."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
     """The options of connections to brokers, and of what is read through them."""
 
     bootstrap: tuple[Address, ...]
     client_id: str
-    isolation_level: IsolationLevel
+    # READ_UNCOMMITTED or READ_COMMITTED.
+    isolation_level: int
     check_crcs: bool
     # Kafka's settings that are numbers, by Kafka's names.
     numbers: Mapping[str, int]
@@ -68,7 +63,7 @@ def client_options(bootstrap: Iterable[Address], security: SecurityOptions, give
     return ClientOptions(
         tuple(bootstrap),
         values["client.id"],
-        IsolationLevel[values["isolation.level"].upper()],
+        ISOLATION_LEVELS[values["isolation.level"]],
         values["check.crcs"],
         {name: values[name] for name, row in rows.items() if isinstance(row.values, Number)},
         values["group.id"],
@@ -102,7 +97,7 @@ class ReadOptions:
 
     def committed(self, **changes: Any) -> Self:
         """Return these options for a read of committed records, with changes."""
-        return replace(self, client=replace(self.client, isolation_level=IsolationLevel.READ_COMMITTED), **changes)
+        return replace(self, client=replace(self.client, isolation_level=READ_COMMITTED), **changes)
 
 
 class BlockingConnection:

@@ -31,10 +31,11 @@ from ...protocol.messages.odradek_lease_segments import (
 )
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.records.errors import CorruptBatch
+from ..core.leaders import READ_COMMITTED
 from ..core.option_values import Address
 from ..errors import DirectReadNotPossible, UnsupportedVersion
 from .brokers import Brokers
-from .connection import BlockingConnection, ClientOptions, IsolationLevel, ReadOptions, ReadPath
+from .connection import BlockingConnection, ClientOptions, ReadOptions, ReadPath
 from .fetch import OffsetRange, RangeFetch
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class DirectRead(RangeFetch):
         from . import batches
 
         assert self._lease is not None
-        if self._options.client.isolation_level is not IsolationLevel.READ_COMMITTED:
+        if self._options.client.isolation_level != READ_COMMITTED:
             return []
         first, following = batches.first_offset(table), batches.next_offset(table)
         return [

@@ -28,11 +28,12 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..core.exchange import MAX_FRAME_BYTES
+from ..core.leaders import READ_COMMITTED
 from ..core.option_values import Address
 from ..errors import OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic, only, raise_error
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, leader_address
-from .connection import BlockingConnection, IsolationLevel, ReadOptions
+from .connection import BlockingConnection, ReadOptions
 
 if TYPE_CHECKING:
     from .batches import Section
@@ -245,7 +246,7 @@ class RangeFetch:
         position = batches.next_offset(table)
         if position <= self._position:
             raise CorruptBatch(f"{self._range}: the batches at {self._position} end at {position}")
-        committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
+        committed = self._options.client.isolation_level == READ_COMMITTED
         hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
         table = batches.readable(table, self._position, self._range.end, hidden)
         self._position = position
@@ -268,7 +269,7 @@ class RangeFetch:
         """Fetch again after an empty response, while there is time."""
         if self._brokers.pause(1, self._deadline):
             return
-        committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
+        committed = self._options.client.isolation_level == READ_COMMITTED
         last = data.last_stable_offset if committed else data.high_watermark
         if last > self._position:
             raise RequestTimedOut(f"{self._range}: nothing came at {self._position}, though the log goes on to {last}")

@@ -305,6 +305,11 @@ def _written(value: Any, node: Node) -> Any:
         }
     if isinstance(value, list):
         return [_written(each, TEXT if node.inner is None else node.inner) for each in value]
+    return in_json(value)
+
+
+def in_json(value: Any) -> Any:
+    """Return what JSON has for a value without parts: texts for times, decimals and bytes, others as they are."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     if isinstance(value, date):

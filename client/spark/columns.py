@@ -17,8 +17,7 @@ change. Errors of brokers are the client's (`..errors`); corrupt bytes raise Dec
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -260,21 +259,15 @@ def _with_schema(column: str, wanted: Format, options: RegistryOptions, topic: s
     serializer = table_of(options.registry, latest.schema)
     if wanted.schema is not None:
         return wanted._replace(registered=serializer)
-    with _named(column):
+    try:
         type_of_values = serializer.type
+    except InvalidOption as error:
+        raise SchemaError(f"{error.message}; name the fields that you want with {column}Schema") from None
     kind = ddl(type_of_values)
     if kind.startswith("STRUCT<") and wanted.mode == "PERMISSIVE" and type_of_values.get_field_index(CORRUPT) < 0:
         # Nobody names the fields, so nobody could ask for the field of bad records.
         kind = f"{kind[:-1]}, {CORRUPT}: STRING>"
     return wanted._replace(type=kind, registered=serializer)
-
-
-@contextmanager
-def _named(column: str) -> Generator[None]:
-    try:
-        yield
-    except InvalidOption as error:
-        raise SchemaError(f"{error.message}; name the fields that you want with {column}Schema") from None
 
 
 @dataclass(frozen=True, slots=True)

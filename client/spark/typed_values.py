@@ -24,8 +24,7 @@ import base64
 import io
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -39,6 +38,7 @@ from ..errors import InvalidOption, SerializationFailed
 from ..schemas.avro import reader_of
 from ..schemas.avro_columns import avro_rows, of_schema, rows_by_registry
 from ..schemas.casts import with_leaves
+from ..schemas.tables import in_json
 from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
 from .columns import CORRUPT, BadRecord, Format, arrow_type
 
@@ -248,15 +248,10 @@ def _avro_encoder(schema: str) -> Callable[[object], bytes]:
 
 def _plain(value: object) -> object:
     """Return what stands for a value that the format does not have."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} has no form in it")
+    found = in_json(value)
+    if found is value:
+        raise TypeError(f"{type(value).__name__} has no form in it")
+    return found
 
 
 def _with_zones(value: object) -> object:

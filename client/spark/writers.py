@@ -146,7 +146,6 @@ class TaskResult(WriterCommitMessage):
     place: TaskPlace | None = None
     # None: there were no rows, or the batch was committed before.
     transaction: OpenTransaction | None = None
-    was_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ async def _write_task(
     if joined.transactional_id is None:
         # Spark wants its rows to be taken.
         count = sum([batch.num_rows async for batch in in_thread(batches)])
-        return TaskResult(count, place, was_done=True)
+        return TaskResult(count, place)
     async with await started(options, **options.producer, transactional_id=joined.transactional_id) as producer:
         async with producer.transaction() as transaction:
             count = await send(producer, batches, columns, options)

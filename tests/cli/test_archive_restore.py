@@ -15,8 +15,8 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 from odradek.client import Producer
 from odradek.client.archive.check import _records
 from odradek.client.arrow.brokers import Brokers
-from odradek.client.arrow.connection import IsolationLevel
 from odradek.client.arrow.fetch import whole_topic
+from odradek.client.core.leaders import READ_COMMITTED
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.integrity import verify
@@ -56,7 +56,7 @@ async def write_hard_records(address: str) -> None:
 def read(address: str, topic: str) -> tuple[list[Any], list[tuple[int, int]]]:
     """The committed records of a topic, and the ends of its partitions."""
     reading = World(address).reading
-    reading = replace(reading, client=replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED))
+    reading = replace(reading, client=replace(reading.client, isolation_level=READ_COMMITTED))
     brokers = Brokers(reading.client)
     ranges = whole_topic(topic, brokers)
     rows = [row for each in ranges for batch in _records(each, reading, brokers) for row in batch.to_pylist()]

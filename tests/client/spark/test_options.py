@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from odradek.client.arrow.connection import IsolationLevel
+from odradek.client.core.leaders import READ_UNCOMMITTED
 from odradek.client.core.option_table import CONFIGS
 from odradek.client.core.option_values import Number
 from odradek.client.errors import InvalidOption
@@ -38,7 +38,7 @@ def test_defaults_are_those_of_the_connector() -> None:
     assert options.fail_on_data_loss
     assert not options.include_headers
     assert options.client.bootstrap == (("localhost", 9092),)
-    assert options.client.isolation_level is IsolationLevel.READ_UNCOMMITTED
+    assert options.client.isolation_level == READ_UNCOMMITTED
     assert options.client.check_crcs
 
 
