@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import click
@@ -32,13 +32,7 @@ def connection_options(*clients: str) -> Decorator:
     the command has no -X.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = _address(function)
-        if clients:
-            function = _configs(clients)(function)
-        return _profile(function)
-
-    return decorate
+    return partial(with_options, (_PROFILE_OPTION, *([_configs(clients)] if clients else []), _ADDRESS_OPTION))
 
 
 def with_options(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,27 +70,6 @@ def note_configs(context: click.Context, configs: dict[str, str]) -> None:
 def address_of(context: click.Context) -> str:
     """Return the address of the broker while a shell completes a line, whose options may not all be there yet."""
     return context.params.get("bootstrap_server") or _resolve(context)
-
-
-def _address(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "-b",
-        "--bootstrap-server",
-        metavar="HOST:PORT",
-        callback=_resolve_address,
-        help=f"The broker to connect to.  [env var: {ADDRESS_VARIABLE}; default: {DEFAULT_ADDRESS}]",
-    )(function)
-
-
-def _profile(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--profile",
-        metavar="NAME",
-        is_eager=True,
-        expose_value=False,
-        callback=_note_profile,
-        help=f"A profile of `odradek profile`.  [env var: {PROFILE_VARIABLE}]",
-    )(function)
 
 
 def _configs(clients: tuple[str, ...]) -> Decorator:
@@ -153,3 +126,20 @@ def _resolve(context: click.Context) -> str:
         return variable
     profile = _chosen_profile(context)
     return profile.address if profile is not None and profile.address else DEFAULT_ADDRESS
+
+
+_ADDRESS_OPTION = click.option(
+    "-b",
+    "--bootstrap-server",
+    metavar="HOST:PORT",
+    callback=_resolve_address,
+    help=f"The broker to connect to.  [env var: {ADDRESS_VARIABLE}; default: {DEFAULT_ADDRESS}]",
+)
+_PROFILE_OPTION = click.option(
+    "--profile",
+    metavar="NAME",
+    is_eager=True,
+    expose_value=False,
+    callback=_note_profile,
+    help=f"A profile of `odradek profile`.  [env var: {PROFILE_VARIABLE}]",
+)

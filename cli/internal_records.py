@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any, cast
 
 from ..broker.coordination.groups import records as group_records
@@ -83,16 +84,12 @@ def _member(member: MemberMetadata, protocol_type: str) -> Fields:
 
 def _consumers(cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, kind: str) -> Any:
     """Return what a consumer told its group, or the bytes in base 64 if the member is none."""
-    found = None
     if kind == "consumer" and data:
-        try:
+        with suppress(DecodeError):
             found = consumer_protocol.decode_versioned(cls, data)
-        except DecodeError:
-            found = None
-    if isinstance(found, ConsumerProtocolSubscription):
-        return {"topics": found.topics, "owned_partitions": _partitions(found.owned_partitions)}
-    if isinstance(found, ConsumerProtocolAssignment):
-        return _partitions(found.assigned_partitions)
+            if isinstance(found, ConsumerProtocolAssignment):
+                return _partitions(found.assigned_partitions)
+            return {"topics": found.topics, "owned_partitions": _partitions(found.owned_partitions)}
     return {"base64": b64encode(data).decode()}
 
 

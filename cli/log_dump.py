@@ -22,7 +22,7 @@ from ..storage.files import DISK
 from ..storage.producer_snapshot import decode as decode_snapshot
 from ..storage.segments import walk
 from ..storage.segments.segment_indexes import OffsetIndex, TimeIndex
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .output import Row, TimeText, print_rows, row_options, time_format, time_options
 from .record_format import INTERNAL_TOPICS
 
@@ -51,10 +51,8 @@ def command(file: Path, records: bool) -> None:
       odradek log dump odradek-data/flights-0/00000000000000000000.timeindex
     """
     columns, rows = _reader(file, records)
-    try:
+    with as_cli_error(KafkaError, RecordError):
         print_rows(columns, rows)
-    except (KafkaError, RecordError) as error:
-        raise CliError(str(error)) from error
 
 
 def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row | tuple[Any, ...]]]:

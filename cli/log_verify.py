@@ -8,7 +8,7 @@ written down before. Without --repair no byte is changed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,11 +148,15 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
     return [_Folder(path, points.get(name, -1), starts.get(name, 0)) for path, name in named if name is not None]
 
 
-def _recovery_points(data_dir: Path) -> dict[tuple[str, int], int]:
+def _recovery_points(
+    data_dir: Path, on_damage: Callable[[Finding], None] = lambda _: None
+) -> dict[tuple[str, int], int]:
     """Return the recovery points; none where their file is damaged, as a start does."""
+    path = data_dir / checkpoints.RECOVERY_POINT
     try:
-        return checkpoints.read_offsets(data_dir / checkpoints.RECOVERY_POINT)
-    except DamagedFile:
+        return checkpoints.read_offsets(path)
+    except DamagedFile as error:
+        on_damage(Finding(path, error.position, path.stat().st_size, error.why, "every log is checked from its start"))
         return {}
 
 
@@ -165,17 +169,21 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool) -> int
         checkpoints.remove_clean_shutdown(data_dir)
     points: dict[tuple[str, int], int] = {}
     with Rows(_COLUMNS) as out:
+
+        def tell(found: Finding) -> None:
+            counts.add(found)
+            if not repairs or found.at_start != KNOWN:
+                progress.clear()
+                out.add(_row(found))
+
         if data_dir is not None:
-            _verify_recovery_points(data_dir, counts, out)
+            _recovery_points(data_dir, tell)
         for folder in folders:
             findings: list[Finding] = []
             gaps: list[Gap] = []
             for each in verify(folder.path, folder.recovery_point, progress.add, on_gap=gaps.append):
                 findings.append(each)
-                counts.add(each)
-                if not repairs or each.at_start != KNOWN:
-                    progress.clear()
-                    out.add(_row(each))
+                tell(each)
             if gaps:
                 progress.clear()
                 click.echo(_gaps(folder.path, gaps), err=True)
@@ -218,16 +226,6 @@ class _Counts:
 
 def _problems(count: int, kind: str = "") -> str:
     return f"{count} {kind}problem{'s' if count > 1 else ''}"
-
-
-def _verify_recovery_points(data_dir: Path, counts: _Counts, out: Rows) -> None:
-    path = data_dir / checkpoints.RECOVERY_POINT
-    try:
-        checkpoints.read_offsets(path)
-    except DamagedFile as error:
-        finding = Finding(path, error.position, path.stat().st_size, error.why, "every log is checked from its start")
-        counts.add(finding)
-        out.add(_row(finding))
 
 
 def _gaps(directory: Path, gaps: list[Gap]) -> str:

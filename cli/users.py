@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .errors import CliError
+from .errors import CliError, as_cli_error
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
-from .values import OneOf, read_password
+from .values import OneOf, properties_of, read_password
 
 if TYPE_CHECKING:
     from ..broker.security.sasl.scram import Credential
@@ -118,11 +118,8 @@ def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None
     from ..storage.errors import StorageError
 
     credential = _credential(mechanism, password)
-    try:
-        with OfflineDirectory(Path(data_dir)) as directory:
-            directory.metadata.put_scram([(user, mechanism, credential)])
-    except (OSError, StartError, StorageError) as error:
-        raise CliError(str(error)) from error
+    with as_cli_error(OSError, StartError, StorageError), OfflineDirectory(Path(data_dir)) as directory:
+        directory.metadata.put_scram([(user, mechanism, credential)])
 
 
 def set_in_cluster(properties: str, user: str, mechanism: str, password: str) -> None:
@@ -132,17 +129,14 @@ def set_in_cluster(properties: str, user: str, mechanism: str, password: str) ->
     from ..broker.cluster.znodes import BadZnode
     from ..broker.configs.broker_config import BrokerConfig
     from ..broker.configs.definition import ConfigError
-    from ..broker.configs.properties import PropertiesError, load
     from ..broker.security.pem import StoreError
     from ..protocol.errors import KafkaError
 
-    try:
-        config, _ = BrokerConfig.parse(load(Path(properties)))
+    with as_cli_error(BadZnode, ConfigError, KafkaError, OSError, StoreError):
+        config, _ = BrokerConfig.parse(properties_of(properties))
         if config.zookeeper_connect is None:
             raise CliError(f"{properties} has no zookeeper.connect: for a broker that is alone there is --data-dir")
         asyncio.run(set_password(config, user, mechanism, _credential(mechanism, password)))
-    except (BadZnode, ConfigError, KafkaError, OSError, PropertiesError, StoreError) as error:
-        raise CliError(str(error)) from error
 
 
 def _credential(mechanism: str, password: str) -> Credential:

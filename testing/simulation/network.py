@@ -127,7 +127,7 @@ class Network:
         near.join(far)
         self._transports = [each for each in self._transports if not each.is_over]
         self._transports += [near, far]
-        server.process.loop.call_soon(far.open, server.factory, context=server.process.context.copy())
+        server.process.loop.call_soon(lambda: far.begin(server.factory()), context=server.process.context.copy())
         protocol = factory()
         near.begin(protocol)
         await asyncio.sleep(0)
@@ -249,7 +249,7 @@ class Transport(asyncio.Transport):
         self.is_over = False
         self._protocol: Any = None
         self._incoming: deque[Any] = deque()
-        self._is_pumping = self._is_closing = self._reads = self._is_paused = False
+        self._is_pumping = self._is_closing = self._is_paused = False
         self._unread_bytes = 0
         self._high, self._low = _HIGH_BYTES, _HIGH_BYTES // 4
         self._reads = True
@@ -258,10 +258,6 @@ class Transport(asyncio.Transport):
         """Make the two ends of a connection."""
         self.other, other.other = other, self
         self._way, other._way = _Way(self._network, self, other), _Way(self._network, other, self)
-
-    def open(self, factory: Callable[[], Any]) -> None:
-        """Begin at the end that was connected to."""
-        self.begin(factory())
 
     def begin(self, protocol: Any) -> None:
         """Begin."""
