@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .plain import decode_response, encode_request
 
 TIMEOUT_S = 10.0
 CLIENT_ID = "wire"
+
+
+def until_deadline() -> Iterator[None]:
+    """Yield once for each turn of a loop that waits for the broker, for at most TIMEOUT_S."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.005)
 
 
 @dataclass
@@ -38,6 +49,20 @@ class Wire:
         self.exchanges: list[Exchange] = []
         self.correlation_id = 0
         self._socket: socket.socket | None = None
+
+    @cached_property
+    def quiet(self) -> Wire:
+        """A second connection, whose exchanges are not compared."""
+        return Wire(f"{self.address[0]}:{self.address[1]}", self.prefix)
+
+    def until(
+        self, holds: Callable[[dict[str, Any]], bool], api: str, version: int, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Ask quietly again and again, until a response holds, and return it. Raises RuntimeError after TIMEOUT_S."""
+        for _ in until_deadline():
+            if holds(found := self.quiet.ask("", api, version, body)):
+                return found
+        raise RuntimeError(f"{api} {body} is not answered as awaited")
 
     def ask(self, case: str, api: str, version: int, body: dict[str, Any], *, answered: bool = True) -> dict[str, Any]:
         """Send a request and return its decoded response, empty if the connection closed or `answered` is False."""
@@ -98,6 +123,8 @@ class Wire:
         return other
 
     def close(self) -> None:
+        if "quiet" in self.__dict__:
+            self.quiet.close()
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -17,7 +17,7 @@ from ..batches import batch
 from ..connection import Wire
 from ..plain import message_class
 from . import access_groups
-from .topics import create, topic_id, until_deadline
+from .topics import create, topic_id
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 LITERAL, PREFIXED, ALLOW = 3, 4, 3
@@ -34,9 +34,7 @@ def run(wire: Wire) -> None:
     wire.ask("set-up", "CreateAcls", 2, {"Creations": [_acl(kind, "*", 2, "127.0.0.1") for kind in (2, 3, 5)]})
     wire.ask("set-up", "CreateAcls", 2, {"Creations": [_acl(CLUSTER, "kafka-cluster", 2, "127.0.0.1")]})
     stranger = wire.twin(STRANGER)
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    versions = {each["ApiKey"]: each for each in quiet.ask("", "ApiVersions", 3, _software())["ApiKeys"]}
-    quiet.close()
+    versions = {each["ApiKey"]: each for each in wire.quiet.ask("", "ApiVersions", 3, _software())["ApiKeys"]}
     world = _set_up(wire)
     members = access_groups.Members(
         Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix),
@@ -95,46 +93,33 @@ def _rights(wire: Wire, scope: str, operation: int) -> list[dict[str, Any]]:
 
 def _until_granted(wire: Wire, count: int) -> None:
     """A change is answered before every cache has it."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    for _ in until_deadline():
-        found = quiet.ask("", "DescribeAcls", 2, _filter())
-        if sum(len(each["Acls"]) for each in found["Resources"]) == count:
-            break
-    quiet.close()
+    wire.until(lambda told: sum(len(each["Acls"]) for each in told["Resources"]) == count, "DescribeAcls", 2, _filter())
 
 
 def _set_up(wire: Wire) -> dict[str, Any]:
     """Make topics and a group with offsets, mine and another's, without recording it. Return the topics' ids."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     for name in ("mine", "other"):
         topic = create(wire, name)
-        quiet.ask("", "Produce", 8, {"Acks": -1, "TimeoutMs": 1000, "TopicData": [_data(topic)]})
+        wire.quiet.ask("", "Produce", 8, {"Acks": -1, "TimeoutMs": 1000, "TopicData": [_data(topic)]})
         for key_type in (0, 1):
-            for _ in until_deadline():
-                if not quiet.ask("", "FindCoordinator", 3, {"Key": topic, "KeyType": key_type})["ErrorCode"]:
-                    break
+            wire.until(_is_well, "FindCoordinator", 3, {"Key": topic, "KeyType": key_type})
         offsets = [{"Name": topic, "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 1}]}]
         body = {"GroupId": topic, "GenerationIdOrMemberEpoch": -1, "Topics": offsets}
-        for _ in until_deadline():
-            done = quiet.ask("", "OffsetCommit", 6, body)
-            if not done["Topics"][0]["Partitions"][0]["ErrorCode"]:
-                break
-    ids = {name: topic_id(quiet, f"{wire.prefix}-{name}") for name in ("mine", "other")}
-    access_groups.await_share_coordinator(quiet, ids)
-    for _ in until_deadline():
-        if not quiet.ask("", "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})["ErrorCode"]:
-            break
-    quiet.close()
+        wire.until(lambda told: _is_well(told["Topics"][0]["Partitions"][0]), "OffsetCommit", 6, body)
+    ids = {name: topic_id(wire, f"{wire.prefix}-{name}") for name in ("mine", "other")}
+    access_groups.await_share_coordinator(wire, ids)
+    wire.until(_is_well, "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})
     return ids
+
+
+def _is_well(told: dict[str, Any]) -> bool:
+    return not told["ErrorCode"]
 
 
 def _doomed(wire: Wire) -> dict[str, Any]:
     """Return the ids of topics that those who may delete topics delete. Each stage makes them again."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     names = [create(wire, f"{each}-doomed") for each in ("mine", "other")]
-    ids = {name: topic_id(quiet, name) for name in names}
-    quiet.close()
-    return ids
+    return {name: topic_id(wire, name) for name in names}
 
 
 def _new(name: str) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import base64
 import uuid
 from typing import Any
 
-from ..connection import Wire
-from .topics import until_deadline
+from ..connection import Wire, until_deadline
 
 Bodies = list[tuple[str, str, dict[str, Any]]]
 # The versions of the members' own heartbeats.
@@ -45,13 +44,10 @@ class Members:
                 body |= {"SubscribedTopicNames": topics, "RebalanceTimeoutMs": 300_000, "TopicPartitions": []}
                 if api == "ShareGroupHeartbeat":
                     del body["RebalanceTimeoutMs"], body["TopicPartitions"]
-            for _ in until_deadline():
-                answer = self._wire.ask("", api, _VERSIONS[api], body)
-                if not answer["ErrorCode"]:
-                    self._of[group] = api, member, topics, answer["MemberEpoch"]
-                    if answer["Assignment"] is not None and answer["Assignment"]["TopicPartitions"]:
-                        self._assigned.add(group)
-                    break
+            answer = self._wire.until(lambda told: not told["ErrorCode"], api, _VERSIONS[api], body)
+            self._of[group] = api, member, topics, answer["MemberEpoch"]
+            if answer["Assignment"] is not None and answer["Assignment"]["TopicPartitions"]:
+                self._assigned.add(group)
 
     def await_assignments(self) -> None:
         """Wait until every member has its partitions. A share group's come with a later heartbeat than its first."""
@@ -64,17 +60,18 @@ class Members:
 def await_share_coordinator(wire: Wire, ids: dict[str, str]) -> None:
     """Wait until the share coordinator keeps states, and the groups that are fetched from know their partitions."""
     topic_id = base64.urlsafe_b64encode(uuid.UUID(ids["mine"]).bytes).decode().rstrip("=")
-    for _ in until_deadline():
-        found = wire.ask("", "FindCoordinator", 6, {"KeyType": 2, "CoordinatorKeys": [f"g:{topic_id}:0"]})
-        if not found["Coordinators"][0]["ErrorCode"]:
-            break
+    keys = {"KeyType": 2, "CoordinatorKeys": [f"g:{topic_id}:0"]}
+    wire.until(lambda told: not told["Coordinators"][0]["ErrorCode"], "FindCoordinator", 6, keys)
     topics = [{"TopicId": each, "Partitions": [{"PartitionIndex": 0}]} for each in ids.values()]
     for name in ids:
         member = {"GroupId": f"{wire.prefix}-{name}-share", "MemberId": NOBODY, "MaxWaitMs": 0, "MaxBytes": 1000}
-        for _ in until_deadline():
-            found = wire.ask("", "ShareFetch", 1, {**member, "ShareSessionEpoch": 0, "MaxRecords": 1, "Topics": topics})
-            if [len(each["Partitions"]) for each in found["Responses"]] == [1] * len(topics):
-                break
+        first = {**member, "ShareSessionEpoch": 0, "MaxRecords": 1, "Topics": topics}
+        wire.until(lambda told: _partitions_in(told) == [1] * len(topics), "ShareFetch", 1, first)
+    wire.quiet.close()  # and with it the sessions of these members
+
+
+def _partitions_in(told: dict[str, Any]) -> list[int]:
+    return [len(each["Partitions"]) for each in told["Responses"]]
 
 
 def bodies(both: list[str], ids: dict[str, Any], groups: list[str]) -> Bodies:

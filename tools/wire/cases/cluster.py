@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..connection import Wire
-from .topics import create, topic_id, until_deadline
+from .topics import create, topic_id
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
@@ -45,7 +45,7 @@ def api_versions(wire: Wire) -> None:
     wire.ask("twice on a connection", "ApiVersions", 3, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"})
 
     software = {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"}
-    this = quiet(wire).ask("", "DescribeCluster", 0, {})["ClusterId"]
+    this = wire.quiet.ask("", "DescribeCluster", 0, {})["ClusterId"]
     for case, cluster, node in (
         ("this node", this, 1),
         ("another cluster", "x" * 22, 1),
@@ -74,7 +74,7 @@ def quorum(wire: Wire) -> None:
 
 def log_dirs(wire: Wire) -> None:
     topic = create(wire, "log-dirs", partitions=2)
-    (here,) = {each["LogDir"] for each in quiet(wire).ask("", "DescribeLogDirs", 4, {"Topics": None})["Results"]}
+    (here,) = {each["LogDir"] for each in wire.quiet.ask("", "DescribeLogDirs", 4, {"Topics": None})["Results"]}
     for version in (1, 2):
         for case, path, name, index in (
             ("where it is", here, topic, 0),
@@ -87,11 +87,6 @@ def log_dirs(wire: Wire) -> None:
             dirs = [{"Path": path, "Topics": [{"Name": name, "Partitions": [index]}]}]
             wire.ask(case, "AlterReplicaLogDirs", version, {"Dirs": dirs})
         wire.ask("no directories", "AlterReplicaLogDirs", version, {"Dirs": []})
-
-
-def quiet(wire: Wire) -> Wire:
-    """Return a connection whose answers are not compared."""
-    return Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
 
 
 def metadata(wire: Wire) -> None:
@@ -199,11 +194,7 @@ def find_coordinator(wire: Wire) -> None:
 
 def create_offsets_topic(wire: Wire) -> None:
     """Wait for __consumer_offsets. Kafka creates it at the first request, and answers COORDINATOR_NOT_AVAILABLE."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    for _ in until_deadline():
-        if quiet.ask("", "FindCoordinator", 2, {"Key": f"{wire.prefix}-group"})["ErrorCode"] == 0:
-            break
-    quiet.close()
+    wire.until(lambda told: told["ErrorCode"] == 0, "FindCoordinator", 2, {"Key": f"{wire.prefix}-group"})
 
 
 def init_producer_id(wire: Wire) -> None:

@@ -55,10 +55,8 @@ def ask(wire: Wire, case: str, version: int, *updates: dict[str, Any], **fields:
     if fields or not updates or updates[0]["MaxVersionLevel"] not in (1, 2):
         return
     time.sleep(UNTIL_IT_HOLDS_S)
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     software = {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"}
-    told = quiet.ask("", "ApiVersions", 4, software)["FinalizedFeatures"]
-    quiet.close()
+    told = wire.quiet.ask("", "ApiVersions", 4, software)["FinalizedFeatures"]
     # The others are not to be compared: each broker has its own.
     level = next((each["MaxVersionLevel"] for each in told if each["Name"] == NAME), 0)
     wire.exchanges[-1].body["Level"] = level

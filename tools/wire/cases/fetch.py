@@ -23,12 +23,10 @@ SENTINELS = {
 
 def run(wire: Wire) -> None:
     topic = create(wire, "fetch", partitions=3)
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     for start in range(3):
         values: list[bytes | None] = [b"value %d" % start] * (start + 1)
-        produce(quiet, "", topic, batch(values, timestamp_ms=TIMESTAMP_MS + 1000 * start))
-    produce(quiet, "", topic, batch([b"other"]), partition=1)
-    quiet.close()
+        produce(wire.quiet, "", topic, batch(values, timestamp_ms=TIMESTAMP_MS + 1000 * start))
+    produce(wire.quiet, "", topic, batch([b"other"]), partition=1)
     versions(wire, topic)
     limits(wire, topic)
     refused(wire, topic)

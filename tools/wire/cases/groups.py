@@ -6,7 +6,7 @@ from typing import Any
 
 from ..connection import Wire
 from .cluster import create_offsets_topic
-from .topics import create, topic_id, until_deadline
+from .topics import create, topic_id
 
 SUBSCRIPTION = bytes.fromhex("0000000000010001740000000000")
 ASSIGNMENT = bytes.fromhex("000000000001000174000000010000000000000000")
@@ -249,12 +249,7 @@ def two_members(wire: Wire) -> None:
     given = other.ask("second asks for an id", "JoinGroup", 5, join_body(group))["MemberId"]
     wire.ask("heartbeat while one has only an id", "Heartbeat", 3, {"GroupId": group, **member(first)})
     other.send("JoinGroup", 5, join_body(group, given))
-    for _ in until_deadline():
-        quiet = Wire(f"{wire.address[0]}:{wire.address[1]}")
-        told = quiet.ask("", "Heartbeat", 3, {"GroupId": group, **member(first)})["ErrorCode"]
-        quiet.close()
-        if told != 0:
-            break
+    wire.until(lambda told: told["ErrorCode"] != 0, "Heartbeat", 3, {"GroupId": group, **member(first)})
     wire.ask("heartbeat while the second joins", "Heartbeat", 3, {"GroupId": group, **member(first)})
     wire.ask("preparing", "DescribeGroups", 4, {"Groups": [group]})
     first = wire.ask("first joins again", "JoinGroup", 5, join_body(group, first["MemberId"]))

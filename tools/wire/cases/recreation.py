@@ -11,7 +11,7 @@ from ..batches import batch
 from ..connection import Wire
 from .fetch import ask as ask_fetch
 from .fetch import place
-from .topics import ZERO, create, topic_id, until_deadline
+from .topics import ZERO, create, topic_id
 
 BY_NAME, BY_ID = 12, 13
 DELETED = "deleted"
@@ -84,24 +84,21 @@ def produce(wire: Wire, case: str, topic: str, version: int, partition: int = 0,
     data = {"Index": partition, "Records": batch([b"value"])}
     body = {"TransactionalId": None, "Acks": -1, "TimeoutMs": 10_000}
     topics = [{**(named or {"Name": topic}), "PartitionData": [data]}]
-    target = wire if case else Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    target.ask(case, "Produce", version, {**body, "TopicData": topics})
-    if not case:
-        target.close()
+    (wire if case else wire.quiet).ask(case, "Produce", version, {**body, "TopicData": topics})
 
 
 def delete(wire: Wire, topic: str) -> None:
     """Delete the topic, and return when no response names it any more."""
     wire.ask("goes", "DeleteTopics", 6, {"Topics": [{"Name": topic, "TopicId": ZERO}], "TimeoutMs": 10_000})
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    for _ in until_deadline():
-        body = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
-        places = {"Name": topic, "Partitions": [{"PartitionIndex": 0, "Timestamp": -1}]}
-        offsets = quiet.ask("", "ListOffsets", 1, {"ReplicaId": -1, "Topics": [places]})
-        gone = offsets["Topics"][0]["Partitions"][0]["ErrorCode"] == UNKNOWN_TOPIC_OR_PARTITION
-        if gone and quiet.ask("", "Metadata", 12, body)["Topics"][0]["ErrorCode"] == UNKNOWN_TOPIC_OR_PARTITION:
-            break
-    quiet.close()
+    places = {"Name": topic, "Partitions": [{"PartitionIndex": 0, "Timestamp": -1}]}
+    offsets = {"ReplicaId": -1, "Topics": [places]}
+    wire.until(lambda told: _is_gone(told["Topics"][0]["Partitions"][0]), "ListOffsets", 1, offsets)
+    named = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
+    wire.until(lambda told: _is_gone(told["Topics"][0]), "Metadata", 12, named)
+
+
+def _is_gone(told: dict[str, Any]) -> bool:
+    return told["ErrorCode"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def by_name(wire: Wire, case: str, topic: str) -> None:

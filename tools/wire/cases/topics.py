@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Any
 
-from ..connection import TIMEOUT_S, Wire
+from ..connection import Wire
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 TOPIC_ALREADY_EXISTS = 36
@@ -27,51 +25,30 @@ def run(wire: Wire) -> None:
 
 def create(wire: Wire, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
     """Create a topic without recording it, wait for its leaders, and return its full name."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
     full = f"{wire.prefix}-{name}"
     topic = new(full, NumPartitions=partitions)
     topic["Configs"] = [{"Name": key, "Value": value} for key, value in (configs or {}).items()]
-    answer = quiet.ask("", "CreateTopics", 5, {"Topics": [topic], "timeoutMs": 10_000})["Topics"][0]
+    answer = wire.quiet.ask("", "CreateTopics", 5, {"Topics": [topic], "timeoutMs": 10_000})["Topics"][0]
     if answer["ErrorCode"] not in (0, TOPIC_ALREADY_EXISTS):
         raise RefusedError(f"{full}: error {answer['ErrorCode']}, {answer['ErrorMessage']}")
-    topic_id(quiet, full)
+    topic_id(wire, full)
     for partition in range(partitions):
-        wait_until_led(quiet, full, partition)
-    quiet.close()
+        # Metadata names the leader a moment before it serves.
+        places = [{"Name": full, "Partitions": [{"PartitionIndex": partition, "Timestamp": -1}]}]
+        wire.until(_is_led, "ListOffsets", 1, {"ReplicaId": -1, "Topics": places})
     return full
-
-
-def wait_until_led(wire: Wire, topic: str, partition: int) -> None:
-    """Wait until the leader serves the partition. Metadata names it a moment before."""
-    place = {"PartitionIndex": partition, "Timestamp": -1}
-    for _ in until_deadline():
-        answer = wire.ask("", "ListOffsets", 1, {"ReplicaId": -1, "Topics": [{"Name": topic, "Partitions": [place]}]})
-        if answer["Topics"][0]["Partitions"][0]["ErrorCode"] == 0:
-            return
-    raise RuntimeError(f"{topic}-{partition} is not served")
 
 
 def topic_id(wire: Wire, topic: str) -> str:
     """Return the id of a topic once all its partitions have a leader, without recording the requests."""
-    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-    try:
-        for _ in until_deadline():
-            answer = quiet.ask("", "Metadata", 12, {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False})[
-                "Topics"
-            ][0]
-            if answer["ErrorCode"] == 0 and all(partition["ErrorCode"] == 0 for partition in answer["Partitions"]):
-                return answer["TopicId"]
-    finally:
-        quiet.close()
-    raise RuntimeError(f"topic {topic} has no leader")
+    named = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
+    return wire.until(_is_led, "Metadata", 12, named)["Topics"][0]["TopicId"]
 
 
-def until_deadline() -> Iterator[None]:
-    """Yield once for each turn of a loop that waits for the broker, for at most TIMEOUT_S."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        yield
-        time.sleep(0.005)
+def _is_led(told: dict[str, Any]) -> bool:
+    """Tell whether an answer about a topic has no error, also of none of its partitions."""
+    topic = told["Topics"][0]
+    return not any(each.get("ErrorCode") for each in (topic, *topic["Partitions"]))
 
 
 def new(name: str, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..batches import batch
 from ..connection import Wire
 from .configs import BROKER, DELETE, SET, UNTIL_IT_HOLDS_S, alter
-from .topics import create, topic_id, until_deadline
+from .topics import create, topic_id
 
 NAME = "transaction.partition.verification.enable"
 TRANSACTIONAL = 0x10
@@ -47,34 +47,26 @@ def ask_all(wire: Wire, case: str, topic: str, partition: int) -> None:
         end(wire, f"{case}: offsets end", who)
 
 
-def quiet(wire: Wire) -> Wire:
-    return Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
-
-
 Who = tuple[str, int, int]
 
 
 def begin(wire: Wire, name: str) -> Who:
     """Start a producer, and return its transactional id, producer id and epoch."""
     transactional_id = f"{wire.prefix}-{name}"
-    other = quiet(wire)
-    for _ in until_deadline():
-        if other.ask("", "FindCoordinator", 2, {"Key": transactional_id, "KeyType": 1})["ErrorCode"]:
-            continue
-        body = {"TransactionalId": transactional_id, "TransactionTimeoutMs": 60_000}
-        answer = other.ask("", "InitProducerId", 3, body)
-        if answer["ErrorCode"] == 0:
-            other.close()
-            return transactional_id, answer["ProducerId"], answer["ProducerEpoch"]
-    raise RuntimeError(f"no coordinator for {transactional_id}")
+    body = {"TransactionalId": transactional_id, "TransactionTimeoutMs": 60_000}
+    wire.until(_is_well, "FindCoordinator", 2, {"Key": transactional_id, "KeyType": 1})
+    answer = wire.until(_is_well, "InitProducerId", 3, body)
+    return transactional_id, answer["ProducerId"], answer["ProducerEpoch"]
+
+
+def _is_well(told: dict[str, Any]) -> bool:
+    return not told["ErrorCode"]
 
 
 def added(wire: Wire, topic: str, partition: int, who: Who) -> None:
-    other = quiet(wire)
     body = dict(zip(("V3AndBelowTransactionalId", "V3AndBelowProducerId", "V3AndBelowProducerEpoch"), who, strict=True))
     topics = [{"Name": topic, "Partitions": [partition]}]
-    other.ask("", "AddPartitionsToTxn", 3, {**body, "V3AndBelowTopics": topics})
-    other.close()
+    wire.quiet.ask("", "AddPartitionsToTxn", 3, {**body, "V3AndBelowTopics": topics})
 
 
 def produce(wire: Wire, case: str, version: int, topic: str, partition: int, who: Who, sequence: int = 0) -> None:
