@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import resource
 import statistics
 import subprocess
 import sys
@@ -101,11 +100,11 @@ def _run(arguments: list[str]) -> str:
 
 
 async def _fill(address: str) -> None:
-    from odradek.client import Admin, NewTopic
+    from odradek.client import Admin, NewTopic, Producer
 
-    async with Admin(address) as admin:
-        await admin.create_topics([NewTopic(PRODUCED_TOPIC, PARTITIONS)])
-    await _fill_consumed(address, CONSUMED)
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topics([NewTopic(PRODUCED_TOPIC, PARTITIONS), NewTopic(CONSUMED_TOPIC, 1)])
+        await producer.send_many(CONSUMED_TOPIC, ((None, VALUE) for _ in range(CONSUMED)))
 
 
 async def _measure_one(way: str, address: str) -> float:
@@ -117,12 +116,6 @@ async def _measure_one(way: str, address: str) -> float:
 
 
 # -- Ways to produce
-
-
-def cpu_s() -> float:
-    """Return the CPU-seconds of this process, in user and system mode."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 # Sends so many records by a producer of asyncio, ours or aiokafka's.
@@ -142,9 +135,9 @@ async def _send(producer: Any, records: int) -> None:
 async def _timed(producer: Any, send: Send, records: int) -> float:
     async with producer:
         await producer.send_and_wait(PRODUCED_TOPIC, VALUE)
-        before = cpu_s()
+        before = time.process_time()
         await send(producer, records)
-        return cpu_s() - before
+        return time.process_time() - before
 
 
 def _our_producer(send: Send) -> Callable[[str, int], Awaitable[float]]:
@@ -166,7 +159,7 @@ async def _confluent_producer(address: str, records: int) -> float:
     producer = confluent_kafka.Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
     producer.produce(PRODUCED_TOPIC, VALUE)
     producer.flush()
-    before = cpu_s()
+    before = time.process_time()
     for number in range(records):
         while True:
             try:
@@ -177,7 +170,7 @@ async def _confluent_producer(address: str, records: int) -> float:
         if not number % 1000:
             producer.poll(0)
     producer.flush()
-    return cpu_s() - before
+    return time.process_time() - before
 
 
 async def _send_one_by_one(address: str, records: int) -> float:
@@ -292,15 +285,6 @@ async def _consume(way: str, address: str, count: int) -> float:
         else:
             await (_aiokafka_consumer if way.startswith("aiokafka") else _our_consumer)(way, address, count)
     return time.process_time() - began
-
-
-async def _fill_consumed(address: str, count: int) -> None:
-    """Write the records."""
-    from odradek.client import Admin, NewTopic, Producer
-
-    async with Admin(address) as admin, Producer(address) as producer:
-        await admin.create_topics([NewTopic(CONSUMED_TOPIC, 1)])
-        await producer.send_many(CONSUMED_TOPIC, ((None, b"x" * 100) for _ in range(count)))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .profile_file import value_text
 from .values import parse_value
 
 if TYPE_CHECKING:
@@ -60,11 +61,7 @@ def texts_of(kind: str, of_profile: Mapping[str, str], given: Mapping[str, str])
     security: dict[str, Any] = {**security_arguments(of_profile), **security_arguments(given)}
     if security.pop("sasl_oauth_token_provider", None) is not None:  # an object, which has no text
         own[TOKEN_FILE] = texts[TOKEN_FILE]
-    return own | {OPTIONS[name].config: _config_text(value) for name, value in security.items()}
-
-
-def _config_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return own | {OPTIONS[name].config: value_text(value) for name, value in security.items()}
 
 
 def check(name: str, text: str, kinds: Iterable[str], source: str) -> None:

@@ -118,7 +118,7 @@ def _from_values(path: Path, values: dict[str, Any]) -> Profiles:
     for name, table in cast("dict[str, Any]", tables).items():
         if not isinstance(table, dict):
             raise CliError(f"the profiles in {path} cannot be read: profile {name!r} is no table")
-        texts = {key: _text(value) for key, value in _flat(cast("dict[str, Any]", table))}
+        texts = {key: value_text(value) for key, value in _flat(cast("dict[str, Any]", table))}
         profiles.by_name[name] = Profile(name, texts)
     return profiles
 
@@ -134,7 +134,8 @@ def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
+    """Return the text of a config's value."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,9 +28,9 @@ from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
 from .faults import Fault, api_name, is_about
-from .recent import RecentRequest, RecentRequests
+from .recent import RECENT_REQUESTS, RecentRequest, noted
 from .remote import KIT_CLIENT_ID
-from .requests import Seen, SeenRequest, decoded_request, decoded_response
+from .requests import Seen, SeenRequest, decoded_request, decoded_response, encoded_request
 
 # How many different failures of handlers a report shows.
 MAX_FAILURES = 50
@@ -61,7 +61,7 @@ class Door:
         # Replaced as a whole under the lock, and read without it.
         self._faults: tuple[Fault, ...] = ()
         self._recordings: tuple[Seen, ...] = ()
-        self._recent = RecentRequests()
+        self._recent: deque[RecentRequest] = deque(maxlen=RECENT_REQUESTS)
         # What went wrong in handlers of the test, and how often, for the report.
         self._failures: Counter[str] = Counter()
         # The client id of each connection, and the broker that it is to.
@@ -111,11 +111,11 @@ class Door:
     def forget(self) -> None:
         """Forget what the report of an earlier test would say."""
         self._failures.clear()
-        self._recent.forget()
+        self._recent.clear()
 
     def recent(self) -> list[str]:
         """Return the last requests, one a line, the newest last."""
-        return self._recent.lines(self._name_of_id)
+        return [each.line(self._name_of_id) for each in list(self._recent)]
 
     def failures(self) -> list[str]:
         """Return what went wrong in handlers of the test: each failure once."""
@@ -154,7 +154,7 @@ class Door:
         if client_id == KIT_CLIENT_ID:
             return dispatch(connection, data)
         self._clients[connection] = client_id, node
-        recent = self._recent.note(header, data)
+        self._recent.append(recent := noted(header, data))
         met = [each for each in self._faults if each.concerns(header.api_key, client_id, node)]
         if not met and not self._recordings:
             return _looked_at(dispatch(connection, data), partial(_note_answer, [], recent))
@@ -237,10 +237,7 @@ class Door:
         """Have the broker carry out a request in place of the one that arrived; return its decoded response."""
         header = arrived.header
         if request is not None:
-            pieces = frame.encode_request(*header, request)
-            arrived = _Arrived(
-                arrived.connection, memoryview(bytearray(_joined(cast("EncodedResponse", pieces)) or b""))[4:], header
-            )
+            arrived = _Arrived(arrived.connection, memoryview(bytearray(encoded_request(header, request))), header)
         response = _joined(await _dispatched(dispatch, arrived))
         return None if response is None else decoded_response(header.api_key, header.api_version, response)
 

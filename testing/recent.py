@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,9 +13,9 @@ from ..broker.network.send_queue import EncodedResponse
 from ..protocol import frame
 from ..protocol.apis import ApiKey
 from ..protocol.errors import ErrorCode, ProtocolError
-from ..protocol.schema import Message, Struct
+from ..protocol.schema import Struct
 from .faults import Names, api_name, places
-from .requests import decoded_request, decoded_response
+from .requests import decoded_request, decoded_response, encoded_request
 
 # What the report of a failed test shows.
 RECENT_REQUESTS = 50
@@ -77,26 +77,10 @@ class RecentRequest:
         return ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in errors.items()) or "ok"
 
 
-class RecentRequests:
-    """The last requests of a test."""
-
-    def __init__(self) -> None:
-        self._requests: deque[RecentRequest] = deque(maxlen=RECENT_REQUESTS)
-
-    def note(self, header: frame.RequestHeader, data: memoryview) -> RecentRequest:
-        """Note a request."""
-        size = len(data)
-        noted = RecentRequest(header, bytes(data) if size <= _KEPT_BYTES else _without_records(header, data), size)
-        self._requests.append(noted)
-        return noted
-
-    def forget(self) -> None:
-        """Forget what the report of an earlier test would say."""
-        self._requests.clear()
-
-    def lines(self, names: Names) -> list[str]:
-        """Return the requests, one a line, the newest last."""
-        return [each.line(names) for each in list(self._requests)]
+def noted(header: frame.RequestHeader, data: memoryview) -> RecentRequest:
+    """Return a request as the report keeps it."""
+    size = len(data)
+    return RecentRequest(header, bytes(data) if size <= _KEPT_BYTES else _without_records(header, data), size)
 
 
 def _without_records(header: frame.RequestHeader, data: memoryview) -> bytes:
@@ -110,8 +94,7 @@ def _without_records(header: frame.RequestHeader, data: memoryview) -> bytes:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             partition.records = b""
-    pieces: Any = frame.encode_request(*header, cast("Message", request))
-    found = b"".join(map(bytes, pieces))[4:]
+    found = encoded_request(header, request)
     return found if len(found) <= _KEPT_BYTES else b""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..protocol import frame
 from ..protocol.apis import message
@@ -79,6 +80,12 @@ class Seen:
 def decoded_request(header: frame.RequestHeader, data: Buffer) -> Message:
     """Return the message in the frame of a request. Raises ProtocolError, and KeyError for an unknown API."""
     return frame.request_decoder(message(header.api_key, "request"), header.api_version)(data)[2]
+
+
+def encoded_request(header: frame.RequestHeader, request: Message) -> bytes:
+    """Return the frame of a request, without its length."""
+    pieces: Any = frame.encode_request(*header, request)
+    return b"".join(map(bytes, pieces))[4:]
 
 
 def decoded_response(key: int, version: int, response: bytes) -> Message:
