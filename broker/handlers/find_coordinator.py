@@ -92,7 +92,7 @@ def _coordinator(services: Services, context: RequestContext, key_type: int, key
         return Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "")
     shards = (services.groups.shards, services.transactions.shards, services.share_states.shards)[key_type]
     leader = services.replicas.view.leader(TOPICS[key_type], shards.partition_of(key))
-    address = leader.address(context.listener_name) if leader is not None else None
+    address = leader.endpoints.get(context.listener_name) if leader is not None else None
     if leader is None or address is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)

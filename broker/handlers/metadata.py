@@ -250,4 +250,4 @@ def _led_by(view: MetadataCache, leader: int, listener: str) -> tuple[int, int]:
     found = view.brokers.get(leader)
     if found is None:
         return _LEADERLESS, -1
-    return (0, leader) if found.address(listener) is not None else (_LISTENER_NOT_FOUND, -1)
+    return (0, leader) if found.endpoints.get(listener) is not None else (_LISTENER_NOT_FOUND, -1)

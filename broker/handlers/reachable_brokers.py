@@ -21,7 +21,7 @@ def live_brokers(services: Services, context: RequestContext) -> list[tuple[int,
         return [(services.config.node_id, host, port, services.config.broker_rack)]
     if not services.replicas.is_ready.is_set():
         raise CloseConnection("this broker does not know the cluster yet: the controller has not told it")
-    found = ((each, each.address(context.listener_name)) for each in services.replicas.view.brokers.values())
+    found = ((each, each.endpoints.get(context.listener_name)) for each in services.replicas.view.brokers.values())
     return [(each.id, *address, each.rack) for each, address in found if address is not None]
 
 

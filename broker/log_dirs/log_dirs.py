@@ -106,7 +106,8 @@ class LogDirs:
     """The data directories of one broker. `open` before anything is read, `close` last of all."""
 
     def __init__(self, dirs: list[LogDir], metadata: DataDir, disk: Disk = DISK) -> None:
-        self._dirs = dirs
+        # In the order of log.dirs.
+        self.all = dirs
         self.metadata = metadata
         self._disk = disk
         self._by_path = {each.path: each for each in dirs}
@@ -139,13 +140,8 @@ class LogDirs:
         return cls(dirs, metadata, disk)
 
     @property
-    def all(self) -> list[LogDir]:
-        """Every data directory, in the order of log.dirs."""
-        return self._dirs
-
-    @property
     def online(self) -> list[LogDir]:
-        return [each for each in self._dirs if each.is_online]
+        return [each for each in self.all if each.is_online]
 
     @property
     def is_clean(self) -> bool:
@@ -156,7 +152,7 @@ class LogDirs:
     @property
     def paths_to_back_up(self) -> list[Path]:
         """Every data directory, and that of the metadata where it is none of them, behind them."""
-        paths = [each.path for each in self._dirs]
+        paths = [each.path for each in self.all]
         metadata = self.metadata.path
         return paths if metadata.absolute() in [each.absolute() for each in paths] else [*paths, metadata]
 
@@ -175,10 +171,10 @@ class LogDirs:
     def shares(self, logs: Iterable[Log]) -> dict[LogDir, list[Log]]:
         """Return the logs of each directory."""
         # By name: to compare paths would be most of the time of a turn of the loop that looks at each log.
-        shares: dict[str, list[Log]] = {str(each.path): [] for each in self._dirs}
+        shares: dict[str, list[Log]] = {str(each.path): [] for each in self.all}
         for log in logs:
             shares[log.parent_name].append(log)
-        return {each: shares[str(each.path)] for each in self._dirs}
+        return {each: shares[str(each.path)] for each in self.all}
 
     def holding(self, path: Path) -> LogDir | None:
         """Return the directory that a file lies in, or that `path` is, or None."""
@@ -211,8 +207,8 @@ class LogDirs:
         Returns the ids and paths to know from now on. Raises StartError, StorageError.
         """
         new = self._new
-        opened = [each.data for each in self._dirs if each.data is not None]
-        if len(self.online) == len(self._dirs):
+        opened = [each.data for each in self.all if each.data is not None]
+        if len(self.online) == len(self.all):
             missing = sorted(name for name in owned if name not in self._found)
             replaced = [each.path.absolute() for each in opened if each.is_replacement]
             refuse_missing_disk(missing, known, self._ids(), replaced, [each.path for each in new])
@@ -230,11 +226,11 @@ class LogDirs:
                 _log.error("%s; its partitions are offline", error)
                 each.failure = str(error)
         # One that is offline now may be any of those that are known.
-        return self._ids() if len(self.online) == len(self._dirs) else {**known, **self._ids()}
+        return self._ids() if len(self.online) == len(self.all) else {**known, **self._ids()}
 
     def _ids(self) -> dict[str, str]:
         """Return the path of each directory that is in use, by its id."""
-        opened = [each.data for each in self._dirs if each.data is not None]
+        opened = [each.data for each in self.all if each.data is not None]
         return {each.meta.directory_id: str(each.path.absolute()) for each in opened}
 
     def find(self, topic: str, index: int) -> LogDir | None:
@@ -244,7 +240,7 @@ class LogDirs:
         """
         home = self._found.get(f"{topic}-{index}")
         if home is None:
-            if len(self.online) < len(self._dirs):
+            if len(self.online) < len(self.all):
                 return None
             home = self._fewest()
         home.count += 1
@@ -304,7 +300,7 @@ class LogDirs:
     def take_checkpoint(self, logs: Mapping[tuple[str, int], Log]) -> Checkpoint:
         """Note the offsets of `logs` as they are now."""
         # By name: to compare paths would be most of the time of a turn of the loop that looks at each partition.
-        shares: dict[str, dict[tuple[str, int], Log]] = {str(each.path): {} for each in self._dirs}
+        shares: dict[str, dict[tuple[str, int], Log]] = {str(each.path): {} for each in self.all}
         for partition, log in logs.items():
             shares[log.parent_name][partition] = log
         homes = [(each, shares[str(each.path)]) for each in self.online]
@@ -334,7 +330,7 @@ class LogDirs:
 
     def close(self) -> None:
         """Release the locks."""
-        for each in self._dirs:
+        for each in self.all:
             if each.data is not None and each.data is not self.metadata:
                 each.data.close()
         self.metadata.close()

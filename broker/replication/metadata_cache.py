@@ -25,10 +25,6 @@ class BrokerView:
     endpoints: dict[str, tuple[str, int]]
     rack: str | None
 
-    def address(self, listener: str) -> tuple[str, int] | None:
-        """Return the address for clients of a listener; None where the broker does not have it."""
-        return self.endpoints.get(listener)
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:

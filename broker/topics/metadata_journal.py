@@ -97,12 +97,13 @@ class Metadata:
         # By entity: key -> value. An entity without a quota has no entry.
         self.quotas: dict[Entity, dict[str, float]] = {}
         self._next_producer_id = 0
-        self._producer_id_limit = 0
+        # The first producer id that this data directory has given to nobody for certain.
+        self.producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
         self._since_snapshot = 0
         for record in self._journal.records:
             self._apply(record)
-        self._next_producer_id = self._producer_id_limit
+        self._next_producer_id = self.producer_id_limit
 
     @property
     def end_offset(self) -> int:
@@ -132,9 +133,9 @@ class Metadata:
         """Give out no epoch and no id up to these, which logs know: imported ones, or later ones than the journal."""
         if leader_epoch > self.leader_epoch:
             self._commit({"type": "leader_epoch", "epoch": leader_epoch})
-        if producer_id >= self._producer_id_limit:
+        if producer_id >= self.producer_id_limit:
             self._commit({"type": "producer_ids", "next": producer_id + 1})
-            self._next_producer_id = self._producer_id_limit
+            self._next_producer_id = self.producer_id_limit
 
     def put_topic(self, topic: TopicRecord) -> None:
         """Create a topic, or replace its record."""
@@ -172,14 +173,9 @@ class Metadata:
         """Replace all quotas of these entities, with one write to the disk."""
         self._commit(*(_quotas_record(*change) for change in changes))
 
-    @property
-    def producer_id_limit(self) -> int:
-        """The first producer id that this data directory has given to nobody for certain."""
-        return self._producer_id_limit
-
     def new_producer_id(self) -> int:
         """Return an id that this data directory has never given out, restarts and crashes included."""
-        if self._next_producer_id >= self._producer_id_limit:
+        if self._next_producer_id >= self.producer_id_limit:
             self._commit({"type": "producer_ids", "next": self._next_producer_id + PRODUCER_ID_BLOCK})
         self._next_producer_id += 1
         return self._next_producer_id - 1
@@ -225,7 +221,7 @@ class Metadata:
             case "leader_epoch":
                 self.leader_epoch = int(record["epoch"])
             case "producer_ids":
-                self._producer_id_limit = int(record["next"])
+                self.producer_id_limit = int(record["next"])
             case "topic":
                 configs = cast("dict[str, str]", record["configs"])
                 hosted = cast("list[int] | None", record.get("hosted"))
@@ -281,7 +277,7 @@ class Metadata:
         return [
             self._cluster_record(self.cluster_id, self.directories, self.stranger_secret),
             {"type": "leader_epoch", "epoch": self.leader_epoch},
-            {"type": "producer_ids", "next": self._producer_id_limit},
+            {"type": "producer_ids", "next": self.producer_id_limit},
             *(
                 {"type": "broker_configs", "node": node, "configs": configs}
                 for node, configs in self.broker_configs.items()

@@ -6,6 +6,7 @@ A new directory belongs to no broker yet: the first one that starts with it make
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 from ...storage import checkpoints
 from ...storage.files import DISK, Disk
@@ -20,7 +21,7 @@ class OfflineDirectory:
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
         meta = checkpoints.read_meta_properties(path, disk) if path.is_dir() else None
         check_whose(path, [path], disk)
-        self.path = path
+        self.path, self.disk = path, disk
         self._data_dir = DataDir.open(path, checkpoints.NO_NODE if meta is None else meta.node_id, disk)
         try:
             self.metadata = Metadata(path, disk)
@@ -31,7 +32,7 @@ class OfflineDirectory:
             raise
         self._is_clean = self._data_dir.clean or not self.metadata.topics
 
-    def __enter__(self) -> OfflineDirectory:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,7 +14,6 @@ from ...protocol.errors import KafkaError
 from ...protocol.primitives import ZERO_UUID
 from ...storage import checkpoints
 from ...storage.deleted_directory import remove_directory
-from ...storage.files import DISK, Disk
 from ...storage.integrity import segment_files
 from ...storage.partition_import import Imported, ImportRejected, finish, import_folder
 from ..log_dirs.partition_dirs import partition_of
@@ -88,19 +87,8 @@ def _folders(directory: Path) -> list[Path]:
     return [each for each in found if not each.name.startswith(_INTERNAL_PREFIX) and segment_files(each)]
 
 
-class Importer:
-    """A data directory that takes topics in, locked while it is open. The constructor raises StartError."""
-
-    def __init__(self, path: Path, disk: Disk = DISK) -> None:
-        self._disk = disk
-        self._directory = OfflineDirectory(path, disk)
-        self._path, self._metadata = path, self._directory.metadata
-
-    def __enter__(self) -> Importer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._directory.__exit__()
+class Importer(OfflineDirectory):
+    """A data directory that takes topics in."""
 
     def run(
         self, plans: list[Plan], now_ms: int, progress: Callable[[int], None], done: Callable[[Imported], None]
@@ -112,58 +100,58 @@ class Importer:
         for each in plans:
             self._check(each)
         copies: list[tuple[Plan, int, Imported]] = []
-        path = self._path
+        path = self.path
         try:
             for each in plans:
                 for index, folder in sorted(each.folders.items()):
-                    imported = import_folder(folder, path, each.log_starts[index], now_ms, progress, self._disk)
+                    imported = import_folder(folder, path, each.log_starts[index], now_ms, progress, self.disk)
                     copies.append((each, index, imported))
                     done(imported)
         except KafkaError:
             for _, _, imported in copies:
-                remove_directory(imported.copy, self._disk)
+                remove_directory(imported.copy, self.disk)
             raise
         self._take_in(plans, copies)
 
     def _check(self, plan: Plan) -> None:
-        if plan.name in self._metadata.topics:
+        if plan.name in self.metadata.topics:
             raise ImportRejected(
                 f"topic {plan.name} is there already: delete it first, or choose another data directory"
             )
         for index in range(plan.partitions):
-            if self._disk.exists(target := self._path / f"{plan.name}-{index}"):
+            if self.disk.exists(target := self.path / f"{plan.name}-{index}"):
                 raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
     def _forget_cleaner_offsets(self, path: Path, topics: Container[str]) -> None:
         """Forget the cleaner offsets of deleted topics with these names."""
-        known = checkpoints.read_offsets(path, self._disk)
+        known = checkpoints.read_offsets(path, self.disk)
         kept = {(topic, index): offset for (topic, index), offset in known.items() if topic not in topics}
         if kept != known:
-            checkpoints.write_offsets(path, kept, self._disk)
+            checkpoints.write_offsets(path, kept, self.disk)
 
     def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
         """Name the copies, write their checkpoints, and last of all write the topics into the journal."""
-        path = self._path
+        path = self.path
         ids = {each.name: self._topic_id(each) for each in plans}
         for plan_, index, imported in copies:
-            finish(imported, path / f"{plan_.name}-{index}", ids[plan_.name], self._disk)
-        self._disk.fsync_dir(path)
+            finish(imported, path / f"{plan_.name}-{index}", ids[plan_.name], self.disk)
+        self.disk.fsync_dir(path)
         for name, attribute in (
             (checkpoints.RECOVERY_POINT, "end_offset"),
             (checkpoints.LOG_START, "log_start_offset"),
         ):
             new = {(plan_.name, index): getattr(imported, attribute) for plan_, index, imported in copies}
-            checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self._disk) | new, self._disk)
+            checkpoints.write_offsets(path / name, checkpoints.read_offsets(path / name, self.disk) | new, self.disk)
         self._forget_cleaner_offsets(path / checkpoints.CLEANER_OFFSET, ids)
         logs = [imported for _, _, imported in copies]
-        self._metadata.pass_over(max(each.leader_epoch for each in logs), max(each.producer_id for each in logs))
-        self._metadata.put_topics(
+        self.metadata.pass_over(max(each.leader_epoch for each in logs), max(each.producer_id for each in logs))
+        self.metadata.put_topics(
             TopicRecord(each.name, ids[each.name], each.partitions, each.configs) for each in plans
         )
 
     def _topic_id(self, plan: Plan) -> bytes:
         """Return the id that all folders agree on, if it is free; otherwise a new one."""
-        named = {checkpoints.read_partition_metadata(folder, self._disk) for folder in plan.folders.values()}
+        named = {checkpoints.read_partition_metadata(folder, self.disk) for folder in plan.folders.values()}
         topic_id = (named.pop() if len(named) == 1 else None) or ZERO_UUID
-        taken = {ZERO_UUID, *(each.id for each in self._metadata.topics.values())}
+        taken = {ZERO_UUID, *(each.id for each in self.metadata.topics.values())}
         return topic_id if topic_id not in taken else new_topic_id()

@@ -63,11 +63,6 @@ class CleanedTransactions:
         self.kept.append(aborted.entry)
         return False
 
-    def take_kept(self) -> list[AbortedTransaction]:
-        """Return what was added to `kept` since the last call."""
-        kept, self.kept = self.kept, []
-        return kept
-
     def _begin(self, offset: int) -> None:
         while self._coming and self._coming[0].first_offset <= offset:
             entry = self._coming.popleft()

@@ -170,7 +170,7 @@ class Compaction:
         target = Segment.create(job.directory, base_offset, job.now_ms, self._disk, CLEANED_SUFFIX)
         try:
             changed = self._fill(target, group)
-            aborted = self._transactions.take_kept()
+            aborted, self._transactions.kept = self._transactions.kept, []
             changed |= len(aborted) != self._indexed_aborts(group[0])
             if not changed and len(group) == 1:
                 target.unlink()

@@ -48,13 +48,13 @@ class OffsetMap:
         "_dict_bytes",
         "_first",
         "_first_offset",
-        "_has_tombstones",
         "_marks",
         "_max_dict_bytes",
         "_offsets",
         "_packed",
         "_second",
         "_slots",
+        "has_tombstones",
         "latest_offset",
         "max_keys",
     )
@@ -72,7 +72,8 @@ class OffsetMap:
         self.max_keys = int(self._slots * LOAD_FACTOR)
         self.latest_offset = first_offset - 1  # the map covers all records up to here
         self._first_offset = first_offset
-        self._has_tombstones = False
+        # Whether a record without a value was put.
+        self.has_tombstones = False
         # The keys, or None once they are packed.
         self._dict: dict[bytes, int] | None = {}
         self._dict_bytes = 0
@@ -99,7 +100,7 @@ class OffsetMap:
                 offsets, keys = self._from_first(offsets, keys)
             if not offsets:
                 continue
-            self._has_tombstones |= has_tombstone
+            self.has_tombstones |= has_tombstone
             if not (before < offsets[0] and offsets[-1] <= last_offset and all(starmap(lt, pairwise(offsets)))):
                 # The batch does not say where its records are. Keys tell what stays.
                 self._marks = None
@@ -129,11 +130,6 @@ class OffsetMap:
         if self._marks is None or base_offset < self._first_offset or last_offset > self.latest_offset:
             return None
         return self._marks[base_offset - self._first_offset : last_offset + 1 - self._first_offset]
-
-    @property
-    def has_tombstones(self) -> bool:
-        """Whether a record without a value was put, as far as marks are kept."""
-        return self._has_tombstones
 
     # -- How keys are kept -------------------------------------------------------------------------
 

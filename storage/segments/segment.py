@@ -187,7 +187,7 @@ class Segment(IndexedSegment):
         for position, _ in self.sound_headers(self._start_of(start)):
             if position >= end.position:
                 break
-        self.aborted.read_cut(offset)
+        self.aborted.first_ending_at(offset)
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""

@@ -133,10 +133,6 @@ class OffsetIndex(SparseIndex):
 
     __slots__ = ()
 
-    def append(self, offset: int, position: int) -> None:
-        """Note that the batch at `position` ends with `offset`. The caller appends in ascending order."""
-        self._add(offset, position)
-
     def room_for_one_more(self) -> int:
         """Return what segment.index.bytes must be at least for another entry."""
         return (len(self) + 1) * self.ENTRY.size
@@ -170,7 +166,7 @@ class TimeIndex(SparseIndex):
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
         """Note the largest timestamp so far and the last offset of its batch, unless the last entry has it."""
         if timestamp_ms > self.last_entry()[0]:
-            self._add(timestamp_ms, offset)
+            self.append(timestamp_ms, offset)
 
     def room_for_one_more(self) -> int:
         """Return what segment.index.bytes must be at least for another entry and the one that a roll appends."""

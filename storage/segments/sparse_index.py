@@ -106,6 +106,11 @@ class SparseIndex:
     def __len__(self) -> int:
         return self._written + len(self._pending) // self.ENTRY.size
 
+    def append(self, key: int, value: int) -> None:
+        """Add an entry behind all others. `write` brings it to the file."""
+        self._pending += self.ENTRY.pack(key - self._key_base, value - self._value_base)
+        self._last = key, value
+
     # -- look-ups ----------------------------------------------------------------------------------
 
     def lookup(self, key: int, *, cached: bool = False) -> tuple[int, int]:
@@ -139,10 +144,6 @@ class SparseIndex:
         return self.entry(slot, cached=cached) if slot < len(self) else None
 
     # -- for the subclasses ------------------------------------------------------------------------
-
-    def _add(self, key: int, value: int) -> None:
-        self._pending += self.ENTRY.pack(key - self._key_base, value - self._value_base)
-        self._last = key, value
 
     def _first_from(self, value: int, *, cached: bool = False) -> int:
         """Return the number of the first entry with `value` or more."""

@@ -119,16 +119,12 @@ class TransactionIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose marker lies at `offset` or later."""
-        keep = self._first_ending_at(offset)
+        keep = self.first_ending_at(offset)
         if keep < self._count:
             self._count = keep
             self._last = None
             self._is_too_long = True
             self.trim()
-
-    def read_cut(self, offset: int) -> None:
-        """Read what truncate_to() reads. Raises DamagedFile, DiskError."""
-        self._first_ending_at(offset)
 
     def clear(self) -> None:
         """Remove all entries, and the file."""
@@ -173,7 +169,7 @@ class TransactionIndex:
         found: list[AbortedTransaction] = []
         if not self._count or self._newest(cached).last_offset < offset:
             return found, False
-        slot = self._first_ending_at(offset, cached)
+        slot = self.first_ending_at(offset, cached)
         while slot < self._count:
             chunk = self._read(slot, min(_CHUNK_ENTRIES, self._count - slot), cached)
             for entry in chunk:
@@ -193,8 +189,8 @@ class TransactionIndex:
             self._last = self._read(self._count - 1, 1, cached)[0]
         return self._last
 
-    def _first_ending_at(self, offset: int, cached: bool = False) -> int:
-        """Return the number of the first entry whose marker lies at `offset` or later."""
+    def first_ending_at(self, offset: int, cached: bool = False) -> int:
+        """Return the number of the first entry whose marker lies at `offset` or later. Raises as `collect`."""
         return bisect_left(range(self._count), offset, key=lambda slot: self._read(slot, 1, cached)[0].last_offset)
 
     def _read(self, slot: int, count: int, cached: bool = False) -> list[AbortedTransaction]:
