@@ -32,17 +32,18 @@ serve: $(BROKER)  ## run a broker on 127.0.0.1:9092 (ARGS="--listen 0.0.0.0:9092
 
 # In the order of the tree: xdist would keep the files of few tests for the end, and those are the long ones. -rs prints
 # why a test was skipped: kcat, Java and Kafka's jars are not needed. Hundreds of processes import the same modules, so
-# Python keeps its bytecode in the clone (`make clean` removes it) even where the environment says not to.
+# Python keeps its bytecode in the clone (`make clean` removes it) even where the environment says not to. A worker that a
+# test ends is not made anew: xdist then gives the rest of its files to nobody, and waits for ever.
 test soak: export PYTHONDONTWRITEBYTECODE =
 # The tests make 300,000 files, most of them small and empty soon. In memory that takes a third of the CPU time of all
 # tests less than on a disk, which `make soak`, and pytest without make, still use.
 test: export TMPDIR ?= $(shell awk '$$2 == "/dev/shm" && !/noexec/ { print $$2 }' /proc/mounts 2>/dev/null \
     | xargs -r df -Pk 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print $$6 }')
 test: env  ## all tests (ARGS="tests/broker -x" for some)
-	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
-	@ODRADEK_SOAK=1 ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 $(BIN)/python -m pytest -q tests/soak \
+	@ODRADEK_SOAK=1 ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/soak \
 	    tests/broker/network tests/client/core $$(grep -rlE 'import (IS_SOAK|examples|seeds|LIMIT_MS)' tests --include='test_*.py' --exclude-dir=soak) \
 	    tests/broker/security tests/protocol tests/storage $(ARGS)
 

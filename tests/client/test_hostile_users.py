@@ -122,6 +122,8 @@ async def test_a_listener_that_awaits_something_cancelled_has_failed() -> None:
         for _ in range(2):
             with pytest.raises(ListenerFailed, match="it awaited something that was cancelled"):
                 await consumer.getmany(timeout_ms=5_000)
+            await until(lambda: bool(cluster.group.left))
+        assert not cluster.calls(ApiKey.JOIN_GROUP), "who has left joins by no other protocol"
         consumer.subscribe("u")
         assert (await consumer.getone()).topic == "u"
 

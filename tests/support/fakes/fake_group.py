@@ -132,7 +132,8 @@ class FakeGroup:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
         if request.member_epoch < 0:
             self.left.append(request.member_id)
-            self.member_id, self.owned = "", set()
+            if request.member_id == self.member_id:
+                self.member_id, self.owned = "", set()
             return ConsumerGroupHeartbeatResponse(member_epoch=request.member_epoch)
         self._outdated = ErrorCode.STALE_MEMBER_EPOCH
         if request.member_epoch == 0:
@@ -172,8 +173,10 @@ class FakeGroup:
         return Assignment([TopicPartitions(self._wire.topic_id(name), found) for name, found in by_topic.items()])
 
     async def _leave(self, call: Call) -> Any:
-        self.left += [member.member_id for member in call.request.members] or [call.request.member_id]
-        self.member_id = ""
+        leaving = [member.member_id for member in call.request.members] or [call.request.member_id]
+        self.left += leaving
+        if self.member_id in leaving:
+            self.member_id = ""
         return LeaveGroupResponse()
 
     async def _commit(self, call: Call) -> Any:
