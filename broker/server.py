@@ -271,7 +271,12 @@ class Broker(Startable):
             services.security,
             ConnectionRates(self.config, services.quotas, self.clock),
         )
-        http = _http_endpoint(services, acceptor) if self.config.http_listener else None
+        http = None
+        if self.config.http_listener:
+            # Only a broker that has one loads an HTTP parser.
+            from .http.pages import broker_endpoint
+
+            http = broker_endpoint(services, acceptor)
         self._running = _Running(services, dispatch, acceptor, http)
         try:
             if http is not None:
@@ -472,13 +477,6 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     if not dirs.is_clean and metadata.topics:
         metadata.raise_leader_epoch()
     return metadata
-
-
-def _http_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
-    """Return the endpoint of http.listener. Only a broker that has one loads an HTTP parser."""
-    from .http.pages import broker_endpoint
-
-    return broker_endpoint(services, acceptor)
 
 
 async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:

@@ -425,7 +425,11 @@ class Assembly:
         self.purgatory = Purgatory(self.timers)
         self.flusher = Flusher(self.timers, self.threads, self.write_checkpoint)
         # What the controller tells of the cluster; None: a broker that is alone.
-        self.view = _metadata_cache() if self.is_clustered or self.member is not None else None
+        self.view: MetadataCache | None = None
+        if self.is_clustered or self.member is not None:
+            from .replication.metadata_cache import MetadataCache
+
+            self.view = MetadataCache()
         self.topics = self._topics()
         self.internal_topics = InternalTopics(self.config, self.topics)
 
@@ -523,12 +527,6 @@ def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer |
 
     acls = metadata.acls if metadata is not None else ()
     return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
-
-
-def _metadata_cache() -> MetadataCache:
-    from .replication.metadata_cache import MetadataCache
-
-    return MetadataCache()
 
 
 def _aside(

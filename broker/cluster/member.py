@@ -373,14 +373,11 @@ class Member:
             await self._take_number(registration)
         except StartError as error:
             # Two brokers of one number would write into the same partitions' state: this one must go.
-            self._expel(error)
-
-    def _expel(self, error: StartError) -> None:
-        _log.error("this broker has lost its place in the cluster: %s", error)
-        if not self.expelled.done():
-            self.expelled.set_exception(error)
-            # A program that runs the broker may never ask.
-            self.expelled.exception()
+            _log.error("this broker has lost its place in the cluster: %s", error)
+            if not self.expelled.done():
+                self.expelled.set_exception(error)
+                # A program that runs the broker may never ask.
+                self.expelled.exception()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -99,7 +99,8 @@ class OldOffsets:
             for each in topic.partitions:
                 place = request.group_id, topic.name, each.partition_index
                 error = self._check(*place)
-                if error is ErrorCode.NONE and self._is_too_long(each.committed_metadata or ""):
+                size = metadata_length(each.committed_metadata or "")
+                if error is ErrorCode.NONE and size > self._config.offset_metadata_max_bytes:
                     error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answer.partitions.append(OffsetCommitResponsePartition(each.partition_index, error))
                 if error is ErrorCode.NONE:
@@ -115,9 +116,6 @@ class OldOffsets:
             for path, _, answer in asked:
                 answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR if failures[path] else ErrorCode.NONE
         return response
-
-    def _is_too_long(self, metadata: str) -> bool:
-        return metadata_length(metadata) > self._config.offset_metadata_max_bytes
 
     # -- Fetch
 

@@ -54,13 +54,9 @@ def listener_row(name: str) -> ConfigDef | None:
     for known, row in _ROWS.items():
         if name.endswith("." + known):
             owner = name.removesuffix("." + known).removeprefix(PREFIX)
-            dynamic = known in RELOADED and not _is_mechanisms(owner)
+            dynamic = known in RELOADED and not owner.endswith(tuple("." + each for each in _MECHANISMS))
             return row._replace(name=name, dynamic=dynamic) if owner else None
     return None
-
-
-def _is_mechanisms(owner: str) -> bool:
-    return owner.endswith(tuple("." + name for name in _MECHANISMS))
 
 
 def listener_of(name: str, listeners: Iterable[str]) -> str | None:

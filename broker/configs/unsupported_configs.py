@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from .cluster_table import ClusterTable
-from .definition import HIDDEN, ConfigError, definitions_of, nearest
+from .definition import HIDDEN, ConfigError, definitions_of, nearest, suggestion
 from .security_table import MECHANISMS, AuthorizerTable, SecurityTable
 
 # Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
@@ -173,5 +173,4 @@ def _listener_warning(name: str, known: Set[str], listeners: Iterable[str]) -> s
     is_of_mechanism = mechanism in _MECHANISMS and of_mechanism.startswith(_OF_MECHANISMS) and of_mechanism in known
     if config in known or is_of_mechanism:
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
-    close, _ = nearest(config, known)
-    raise ConfigError(name, HIDDEN, f"unknown (did you mean {close}?)" if close else "unknown")
+    raise ConfigError(name, HIDDEN, f"unknown{suggestion(config, known)}")

@@ -55,7 +55,12 @@ async def alter_user_scram_credentials(
         if result.error_code:
             continue
         try:
-            _note_once(changed, _target(services, change))
+            # As in Kafka a user once; in a cluster a user's password of one mechanism.
+            target = change.name, change.mechanism if services.cluster is not None else 0
+            if target in changed:
+                why = "A user credential cannot be altered twice in the same request"
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
+            changed.add(target)
             wanted.append(_checked(services, change))
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
@@ -68,18 +73,6 @@ async def alter_user_scram_credentials(
             results[name].error_code, results[name].error_message = int(error.code), error.message
         await keeper().pause()
     return AlterUserScramCredentialsResponse(results=list(results.values()))
-
-
-def _target(services: Services, change: _Change) -> tuple[str, int]:
-    """Return what a request may change once, as in Kafka: a user; in a cluster a user's password of one mechanism."""
-    return change.name, change.mechanism if services.cluster is not None else 0
-
-
-def _note_once(changed: set[tuple[str, int]], target: tuple[str, int]) -> None:
-    if target in changed:
-        why = "A user credential cannot be altered twice in the same request"
-        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
-    changed.add(target)
 
 
 def _checked(services: Services, change: _Change) -> tuple[str, str, Credential | None]:

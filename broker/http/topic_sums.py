@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from ..services import Services
 from ..topics.partition import Partition, RemotePartition
-from ..topics.topic import Topic
 
 # The label of all topics, or groups, beyond the bound. A topic cannot have a blank in its name.
 OTHERS = "(all others)"
@@ -70,18 +69,14 @@ def sum_topics(services: Services, sums: BrokerSums) -> Iterator[str]:
         sums.summed += row is others
         if row is not others:
             sums.topics.append(row)
-        for partition in _partitions(topic):
+        # As they are now: a deletion or growth in a later turn changes the topic's own list.
+        for partition in list(topic.partitions):
             row.add(partition)
             sums.note(partition)
             yield ""
     if sums.summed:
         sums.topics.append(others)
     yield from _sum_replicas(services, sums)
-
-
-def _partitions(topic: Topic) -> list[Partition]:
-    """Return the partitions as they are now: a deletion or growth in a later turn changes the topic's own list."""
-    return list(topic.partitions)
 
 
 def _sum_replicas(services: Services, sums: BrokerSums) -> Iterator[str]:

@@ -130,7 +130,8 @@ class Acceptor:
             protocol = self._config.of_listener(endpoint.name).protocol
             if not _is_guarded(endpoint, self._config.of_listener(endpoint.name)):
                 _log.warning(_OPEN, _address(server))
-            _log.info("listening on %s (%s)", _address(server), _said(endpoint.name, protocol))
+            said = protocol if endpoint.name == protocol else f"{endpoint.name}, {protocol}"
+            _log.info("listening on %s (%s)", _address(server), said)
         self.listening = True
 
     def _listener(self, name: str, advertised: tuple[str, int] | None, host: str | None) -> Listener:
@@ -301,10 +302,6 @@ def _is_guarded(endpoint: Endpoint, config: ListenerConfig) -> bool:
     is_local = endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
     knows_clients = config.protocol.has_tls and config.ssl_client_auth == "required"
     return is_local or config.protocol.has_sasl or knows_clients
-
-
-def _said(name: str, protocol: str) -> str:
-    return name if name == protocol else f"{name}, {protocol}"
 
 
 def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None:

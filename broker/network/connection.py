@@ -80,16 +80,6 @@ class Listener(NamedTuple):
     identify: Callable[[bytes | None], Principal] | None = None
 
 
-class LoginStep(Protocol):
-    """What handles the frames of a client that has not logged in."""
-
-    def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | Pending: ...
-
-    def close(self) -> None:
-        """Forget it: the connection is closed."""
-        ...
-
-
 class Owner(Protocol):
     """What a connection needs of the processor that owns it."""
 
@@ -134,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         # The mechanism of SASL by which it did.
         self.mechanism = ""
         # What stands before dispatch while the client logs in, and while its session has an end.
-        self.login: LoginStep | None = None
+        self.login: Dispatch | None = None
         # A client has little memory and little of the loop's time until it has logged in, where it must.
         self.is_stranger = listener.login is not None
         self.most_request_bytes = owner.bounds.max_request_bytes
@@ -313,8 +303,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._closed = True
-        if self.login is not None:
-            self.login.close()
         self._received.discard()
         self.token_checks.leave(self.take_turn)
         if self._waiting is not None:

@@ -59,7 +59,7 @@ class QuotaGuard:
             finally:
                 # A producer that gets no response is limited by its bytes alone.
                 if route.key is not ApiKey.PRODUCE or request.acks:
-                    delay_ms = max(delay_ms, self._count_time(context, perf_counter_ns() - began_ns))
+                    delay_ms = max(delay_ms, self._quotas.worked(*context.client, perf_counter_ns() - began_ns))
                 context.throttle(None, delay_ms)
             return _told(context, response, delay_ms) if delay_ms else response
 
@@ -69,9 +69,6 @@ class QuotaGuard:
         # A large request comes here once for each of its portions.
         size, context.frame_bytes = context.frame_bytes, 0
         return self._quotas.produced(*context.client, size) if size else 0
-
-    def _count_time(self, context: RequestContext, time_ns: int) -> int:
-        return self._quotas.worked(*context.client, time_ns)
 
 
 def counted_turns(

@@ -75,7 +75,8 @@ class LoginDoor(NamedTuple):
     def open(self, connection: Connection) -> None:
         """Have a new connection log in before anything else."""
         connection.most_request_bytes = self.logins.max_receive_bytes
-        connection.login = Login(connection, self)
+        connection.login = login = Login(connection, self)
+        connection.at_close[Login] = login.close
 
 
 class Login:
@@ -232,7 +233,9 @@ class Login:
         response = answer(identity._replace(expires_ms=session_ms))
         connection.let_in(principal, self._mechanism)
         _log.debug("%s: %s has logged in by %s", connection.name, principal, self._mechanism)
-        if session_ms:
+        if not session_ms:
+            del connection.at_close[Login]
+        else:
             self._session_end_ms = door.clock.monotonic_ms() + session_ms
             self._renewed = (identity.name, self._mechanism)
             connection.login = self

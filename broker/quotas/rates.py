@@ -49,7 +49,8 @@ class Rate:
 
     def excess_ms(self, bound: float, now_ms: int) -> int:
         """Return after how long the rate is within the bound if nothing more is used; 0: it is."""
-        self._forget(now_ms)
+        while self._samples and now_ms - self._samples[0].last_ms >= self._window_ms:
+            self._samples.popleft()
         if not self._samples:
             return 0
         period_ms = self._period_ms(now_ms)
@@ -60,10 +61,6 @@ class Rate:
         passed_ms = now_ms - self._samples[0].began_ms
         missing = self._least_samples - passed_ms // self._sample_ms
         return max(passed_ms + max(missing, 0) * self._sample_ms, 1)
-
-    def _forget(self, now_ms: int) -> None:
-        while self._samples and now_ms - self._samples[0].last_ms >= self._window_ms:
-            self._samples.popleft()
 
 
 class TokenBucket:

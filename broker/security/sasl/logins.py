@@ -41,8 +41,8 @@ class Logins:
         if not config.sasl_enabled_mechanisms or "GSSAPI" in config.sasl_enabled_mechanisms:
             raise StoreError("sasl.enabled.mechanisms must name mechanisms other than GSSAPI, which is not supported")
         self.mechanisms: Mapping[str, Mechanism] = {
-            name: Mechanism(self._begin(name, config.of_mechanism(name)), _session_ms(config.of_mechanism(name)))
-            for name in config.sasl_enabled_mechanisms
+            name: Mechanism(self._begin(name, own), max(0, own.connections_max_reauth_ms))
+            for name, own in ((name, config.of_mechanism(name)) for name in config.sasl_enabled_mechanisms)
         }
 
     def session_ms(self, mechanism: str, expires_ms: int | None) -> int:
@@ -79,10 +79,6 @@ class Logins:
             return UnsecuredTokens(module.options, self._clock.now_ms)
         except ValueError:
             raise StoreError("unsecuredValidatorAllowableClockSkewMs must be a number") from None
-
-
-def _session_ms(config: ListenerConfig) -> int:
-    return max(0, config.connections_max_reauth_ms)
 
 
 def _passwords(config: ListenerConfig, module: Module | None) -> dict[str, str]:
