@@ -120,8 +120,6 @@ class Cluster:
         finally:
             self._readers.release()
 
-    @asynccontextmanager
-    async def producer(self) -> AsyncGenerator[Producer]:
-        """Open a producer for one record."""
-        async with Producer(self.options.bootstrap_servers, **self.options.producer) as producer:
-            yield producer
+    def producer(self) -> Producer:
+        """Return a producer for one record, which is not open yet."""
+        return Producer(self.options.bootstrap_servers, **self.options.producer)

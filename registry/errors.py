@@ -31,7 +31,6 @@ class InvalidSchema(RegistryError):
 
     def __init__(self, details: str) -> None:
         super().__init__(42201, f"Invalid schema, details: {details}")
-        self.details = details
 
 
 class Rejection(NamedTuple):

@@ -147,20 +147,18 @@ _ACL_FIELDS = (
 _MECHANISM = Field("mechanism", "Mechanism", choices=MECHANISMS, default=MECHANISMS[0])
 
 KINDS = {
-    "add-acl": Kind("Add an ACL", "acls", _ACL_FIELDS, _add_acl),
-    "remove-acl": Kind("Remove an ACL", "acls", _ACL_FIELDS, _remove_acl, True),
+    "add-acl": Kind("Add an ACL", _ACL_FIELDS, _add_acl),
+    "remove-acl": Kind("Remove an ACL", _ACL_FIELDS, _remove_acl, True),
     "set-password": Kind(
         "Set the password of a user",
-        "users",
         (Field("user", "User", required=True), Field("password", "Password", "password", required=True), _MECHANISM),
         _set_password,
     ),
     "delete-user": Kind(
-        "Delete the password of a user", "users", (Field("user", "User", required=True), _MECHANISM), _delete_user, True
+        "Delete the password of a user", (Field("user", "User", required=True), _MECHANISM), _delete_user, True
     ),
     "set-quota": Kind(
         "Set or remove quotas",
-        "quotas",
         (
             Field("user", "User", hint=f"{DEFAULT_ENTITY} is all others"),
             Field("client-id", "Client id"),

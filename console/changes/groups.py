@@ -125,7 +125,6 @@ async def _abort(visit: Visit, admin: Admin, fields: Fields) -> Change:
 KINDS = {
     "reset-offsets": Kind(
         "Reset the offsets of a group",
-        "groups",
         (
             Field("group", "Group", required=True),
             Field("topic", "Topic", hint="TOPIC or TOPIC:0,3; empty: wherever the group has an offset"),
@@ -134,10 +133,9 @@ KINDS = {
         ),
         _reset,
     ),
-    "delete-group": Kind("Delete a group", "groups", (Field("group", "Group", required=True),), _delete, True),
+    "delete-group": Kind("Delete a group", (Field("group", "Group", required=True),), _delete, True),
     "abort-transaction": Kind(
         "Abort a transaction that hangs",
-        "transactions",
         (
             Field("topic", "Topic", required=True),
             Field("partition", "Partition", "number", required=True),

@@ -42,7 +42,6 @@ class Kind:
     """
 
     title: str
-    section: str
     fields: Sequence[Field]
     prepare: Callable[[Visit, Admin, Fields], Awaitable[Change]]
     is_dangerous: bool = False

@@ -53,7 +53,6 @@ async def _produce(visit: Visit, admin: Admin, fields: Fields) -> Change:
 KINDS = {
     "produce": Kind(
         "Produce a record",
-        "topics",
         (
             Field("topic", "Topic", required=True),
             Field("key-is", "The key is", choices=_CHOICES, default=_NULL),

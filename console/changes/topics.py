@@ -104,7 +104,6 @@ async def _delete_records(visit: Visit, admin: Admin, fields: Fields) -> Change:
 KINDS = {
     "create-topic": Kind(
         "Create a topic",
-        "topics",
         (
             _TOPIC,
             Field("partitions", "Partitions", "number", hint="Empty: the broker's num.partitions"),
@@ -113,16 +112,14 @@ KINDS = {
         ),
         _create,
     ),
-    "delete-topic": Kind("Delete a topic", "topics", (_TOPIC, Field("confirm", "Type its name again")), _delete, True),
+    "delete-topic": Kind("Delete a topic", (_TOPIC, Field("confirm", "Type its name again")), _delete, True),
     "add-partitions": Kind(
         "Add partitions",
-        "topics",
         (_TOPIC, Field("partitions", "Partitions", "number", required=True)),
         _add_partitions,
     ),
     "set-config": Kind(
         "Set a config of a topic",
-        "topics",
         (
             _TOPIC,
             Field("config", "Config", required=True),
@@ -133,7 +130,6 @@ KINDS = {
     ),
     "delete-records": Kind(
         "Delete records",
-        "topics",
         (
             _TOPIC,
             Field("partition", "Partition", "number", hint="Empty: all"),
