@@ -9,20 +9,21 @@ is read again here, record by record. Batches whose bytes are damaged are errors
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...protocol.records.batch import LOG_APPEND_TIME
 from ...protocol.records.errors import InvalidRecord
-from ..arrow.batches import ATTRIBUTES, Section, check_crcs, decompressed
-from ..arrow.columns import records_of
-from ..arrow.decoder import MAX_BYTES, ArrowDecoder, schema_of
+from ..arrow.batches import Section, check_crcs, decompressed
+from ..arrow.columns import PythonColumns
+from ..arrow.decoder import MAX_BYTES, TYPES, ArrowDecoder, schema_of
 
 # As the decoder names them, in the order of the table.
 _DECODED = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+# The same without the partition, and with times that no timestamp of Arrow holds.
+_ANY_TIMES = {name: TYPES.get(name, pa.int64()) for name in ("offset", "timestampMs", *_DECODED[3:])}
 MAX_ROWS = 32_768
 # The columns of values that have types, where a table has them.
 TYPED, ERROR = "value_", "_error"
@@ -30,12 +31,8 @@ TYPED, ERROR = "value_", "_error"
 MIN_MS, MAX_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
-class Typed(Protocol):
-    """Gives types to values."""
-
-    def of(self, batch: Any, schema: Any) -> Any:
-        """Return rows with their typed columns, of rows with nulls there."""
-        ...
+# Gives types to values: takes rows with nulls in their typed columns and the schema, and returns rows.
+Typed = Callable[[Any, Any], Any]
 
 
 class TableRows:
@@ -72,64 +69,39 @@ class TableRows:
 
     def _rows(self, batch: Any) -> Any:
         """Return a decoded batch as rows of the table."""
-        columns = batch.columns
-        self._start = columns[1][-1].as_py() + 1
-        ms = None
-        times = np.frombuffer(columns[2].buffers()[1], np.int64, len(batch), columns[2].offset * 8)
-        if times.min() < MIN_MS * 1000 or times.max() > MAX_MS * 1000:
-            columns[2], ms = _clamped(times // 1000)
-        return self._made([*columns[:6], _headers(columns[6], self._schema.field("headers").type)], ms)
+        times, ms = batch.column(2), None
+        us = np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8)
+        if us.min() < MIN_MS * 1000 or us.max() > MAX_MS * 1000:
+            times, ms = _clamped(us // 1000)
+        return self._made([*batch.columns[:2], times, *batch.columns[3:]], ms)
 
     def _made(self, columns: list[Any], ms: Any) -> Any:
         rows = len(columns[0])
+        self._start = columns[1][-1].as_py() + 1
+        headers = _headers(columns[6], self._schema.field("headers").type)
         ms = pa.nulls(rows, pa.int64()) if ms is None else ms
         nulls = [pa.nulls(rows, self._schema.field(name).type) for name in (TYPED, ERROR) if name in self._schema.names]
-        batch = pa.RecordBatch.from_arrays([*columns, ms, *nulls], schema=self._schema)
-        return batch if self._typed is None else self._typed.of(batch, self._schema)
+        batch = pa.RecordBatch.from_arrays([*columns[:6], headers, ms, *nulls], schema=self._schema)
+        return batch if self._typed is None else self._typed(batch, self._schema)
 
     # -- What the decoder refuses
 
     def _record_by_record(self, section: Section) -> Iterator[Any]:
         """Yield the rows of a section from `_start` on. Raises RecordError for bytes that are damaged."""
         check_crcs(section.source, section.table)
-        for source, table in decompressed(section.source, section.table):
-            for batch in table.tolist():
-                records = zip(*records_of(source, batch), strict=True)
-                time_type = 1 if batch[ATTRIBUTES] & LOG_APPEND_TIME else 0
-                yield from self._chunks([each for each in records if self._start <= each[0] < self._end], time_type)
+        columns = PythonColumns(_ANY_TIMES, MAX_ROWS, MAX_BYTES)
+        for plain in decompressed(section.source, section.table):
+            for _ in columns.fill(*plain, self._start, self._end):
+                yield self._with_any_times(columns)
+        if columns.rows:
+            yield self._with_any_times(columns)
 
-    def _chunks(self, records: list[Any], time_type: int) -> Iterator[Any]:
-        """Yield rows of so many records, and bytes of them, as the decoder would."""
-        chunk: list[Any] = []
-        size = 0
-        for each in records:
-            size += len(each[2] or b"") + len(each[3] or b"")
-            chunk.append(each)
-            if size >= MAX_BYTES or len(chunk) == MAX_ROWS:
-                yield self._of_records(chunk, time_type)
-                chunk, size = [], 0
-        if chunk:
-            yield self._of_records(chunk, time_type)
-
-    def _of_records(self, records: list[Any], time_type: int) -> Any:
-        offsets, times, keys, values, headers = zip(*records, strict=True)
-        self._start = offsets[-1] + 1
-        timestamps, ms = _clamped(np.array(times, np.int64))
-        rows = len(records)
-        entries = [
-            None if not each else [_header(name.encode("utf-8", "surrogateescape"), value) for name, value in each]
-            for each in headers
-        ]
-        columns = [
-            pa.array([self._of[1]] * rows, pa.int32()),
-            pa.array(offsets, pa.int64()),
-            timestamps,
-            pa.array([time_type] * rows, pa.int32()),
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
-            pa.array(entries, self._schema.field("headers").type),
-        ]
-        return self._made(columns, ms)
+    def _with_any_times(self, columns: PythonColumns) -> Any:
+        """Return open columns as rows of the table."""
+        partition = pa.array([self._of[1]] * columns.rows, pa.int32())
+        offset, ms, *others = columns.take(list(_ANY_TIMES))
+        times, original = _clamped(ms.to_numpy())
+        return self._made([partition, offset, times, *others], original)
 
 
 def _clamped(ms: Any) -> tuple[Any, Any]:

@@ -69,7 +69,7 @@ class TypedValues(NamedTuple):
     # From the schema's fields to the table's columns: set once the table has them.
     columns: Mapping[str, str] = {}
 
-    def of(self, batch: Any, schema: Any) -> Any:
+    def __call__(self, batch: Any, schema: Any) -> Any:
         """Return rows with the typed columns of a table, of rows with nulls there. Raises ArchiveError by `fail`."""
         values = batch.column("value")
         marks = np.zeros(len(batch), np.bool_)

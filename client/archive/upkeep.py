@@ -29,7 +29,7 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 from . import ArchiveError
 from .data_files import DataFile, each_file
 from .day_files import TARGET_BYTES, sync
-from .layout import arrow_schema, data_folder, of_table
+from .layout import arrow_schema, of_table, place_of
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade, Stopped, looked
 from .parquet_files import DAY_FIELD, base_of, compacted_name, parquet_writer, parsed_name
 from .row_files import batch_of
@@ -322,16 +322,13 @@ def _left_over(table: Any, used: _Names) -> Iterator[str]:
 
 def _listed(table: Any) -> Iterator[str]:
     """Yield the paths of all files in the table's folder of data, a folder at a time."""
-    io, location = table.io, data_folder(table)
-    if not isinstance(io, PyArrowFileIO):
+    if not isinstance(table.io, PyArrowFileIO):
         return  # a FileIO of another kind cannot list
-    scheme, netloc, path = io.parse_location(location, io.properties)
-    system = io.fs_by_scheme(scheme, netloc)
-    prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
-    folders = [path]
+    place = place_of(table)
+    folders = [place.root]
     while folders:
-        for each in system.get_file_info(pyarrow.fs.FileSelector(folders.pop(), allow_not_found=True)):
+        for each in place.files.get_file_info(pyarrow.fs.FileSelector(folders.pop(), allow_not_found=True)):
             if each.is_file:
-                yield prefix + each.path
+                yield place.location + each.path.removeprefix(place.root)
             elif each.type == pyarrow.fs.FileType.Directory:
                 folders.append(each.path)

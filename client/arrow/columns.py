@@ -141,18 +141,22 @@ def _bits(marks: NDArray[Any]) -> Any:
 
 
 class _Row(NamedTuple):
-    """A row, with the columns that an Arrow batch may have. `time_us` is the column `timestamp`."""
+    """A row, with the columns that an Arrow batch may have. `time_us` is the column `timestamp`, which has an end."""
 
     key: bytes | None
     value: bytes | None
     offset: int
     time_us: int
+    time_ms: int
     time_type: int
     headers: Headers
 
 
-# The cell of each column but the headers.
-_CELLS = {"key": "key", "value": "value", "offset": "offset", "timestamp": "time_us", "timestampType": "time_type"}
+# The cell of each column but the headers. Archives hold any time, as milliseconds.
+_CELLS = {
+    "key": "key", "value": "value", "offset": "offset", "timestamp": "time_us", "timestampMs": "time_ms",
+    "timestampType": "time_type",
+}  # fmt: skip
 
 
 class PythonColumns:
@@ -177,9 +181,9 @@ class PythonColumns:
             for offset, time_ms, key, value, headers in zip(*columns, strict=True):
                 if not start <= offset < end:
                     continue
-                if not -_MAX_MS <= time_ms <= _MAX_MS:
+                if "timestamp" in self._types and not -_MAX_MS <= time_ms <= _MAX_MS:
                     raise InvalidRecord(f"the timestamp of record {offset} does not fit into 64 bits of microseconds")
-                row = _Row(key, value, offset, time_ms * 1000, time_type, headers)
+                row = _Row(key, value, offset, time_ms * 1000, time_ms, time_type, headers)
                 size = self._size_of(row)
                 if self._rows and (self.rows == self._max_rows or self._bytes + size > self._max_bytes):
                     yield

@@ -88,7 +88,7 @@ class DirectRead(RangeFetch):
         try:
             return self._read()
         except DirectReadNotPossible as error:
-            why = f"direct read not possible: {self._range} at {self._position}: {error.message}"
+            why = f"direct read not possible: {self._range} at {self.position}: {error.message}"
             if self._options.path is ReadPath.DIRECT:
                 raise DirectReadNotPossible(why) from None
             log.warning("%s; the rest is fetched from the broker", why)
@@ -122,10 +122,10 @@ class DirectRead(RangeFetch):
         address, self._planned_leader = self._planned_leader or self._leader(), None
         level = self._options.client.isolation_level
         with BlockingConnection(address, self._options.client) as connection:
-            granted = lease_segments(connection, self._range, self._position, level)
-        if granted.lease_id < 0 and granted.next_offset > self._position:
+            granted = lease_segments(connection, self._range, self.position, level)
+        if granted.lease_id < 0 and granted.next_offset > self.position:
             # No batch is there: compaction has removed what was.
-            self._position = granted.next_offset
+            self.position = granted.next_offset
             self._progressed()
             return
         if granted.lease_id < 0:
@@ -133,9 +133,9 @@ class DirectRead(RangeFetch):
             self._nothing(ends)
             return
         self._lease = SegmentLease(granted, address, self._options.client)
-        if not self._failures and self._leased_at == self._position:
-            raise DirectReadNotPossible(f"{address} leases files that have nothing from {self._position} on")
-        self._leased_at = self._position
+        if not self._failures and self._leased_at == self.position:
+            raise DirectReadNotPossible(f"{address} leases files that have nothing from {self.position} on")
+        self._leased_at = self.position
         self._lease.check()
         self._files.extend(granted.files)
         self._has_opened = False
@@ -176,9 +176,9 @@ class DirectRead(RangeFetch):
 
         if self._at >= file.end:
             self._close_file()
-            if self._position < file.next_offset:
+            if self.position < file.next_offset:
                 # No batch reaches the offsets in between: compaction has removed them.
-                self._position = file.next_offset
+                self.position = file.next_offset
             self._progressed()
             return None
         data = self._chunk(file, descriptor, min(CHUNK_BYTES, file.end - self._at))
@@ -190,8 +190,8 @@ class DirectRead(RangeFetch):
         self._at += batches.scanned_bytes(table)
         position = batches.next_offset(table)
         hidden = self._hidden(table)
-        table = batches.readable(table, self._position, self._range.end, hidden)
-        self._position = max(position, self._position)
+        table = batches.readable(table, self.position, self._range.end, hidden)
+        self.position = max(position, self.position)
         self._progressed()
         return batches.Section(source, table)
 

@@ -104,7 +104,8 @@ class RangeFetch:
         self._brokers = brokers
         self._connection: BlockingConnection | None = None
         self._in_flight = False
-        self._position = wanted.start
+        # The offset behind the last section.
+        self.position = wanted.start
         numbers = options.client.numbers
         self._max_bytes = min(numbers["max.partition.fetch.bytes"], numbers["fetch.max.bytes"])
         # A broker that knows no topic ids could not tell that the topic was made again: the leader is asked for then.
@@ -119,7 +120,7 @@ class RangeFetch:
         """Yield the batches of the range, in order. Raises DataLoss, KafkaError, DecodeError."""
         self._progressed()
         try:
-            while self._position < self._range.end:
+            while self.position < self._range.end:
                 section = self._next()
                 if section is not None:
                     yield section
@@ -128,20 +129,15 @@ class RangeFetch:
         finally:
             self._disconnect()
             work = f"{self._bytes} bytes in {self._fetches} fetches, waited {self._waited_s:.3f} s for brokers"
-            log.info("%s up to %d: %s, %d retries", self._range, self._position, work, self._retries)
-
-    @property
-    def position(self) -> int:
-        """The offset behind the last section."""
-        return self._position
+            log.info("%s up to %d: %s, %d retries", self._range, self.position, work, self._retries)
 
     def prefetch(self) -> None:
         """Send the next fetch, so that it is in flight while the caller is busy. `sections` repeats it if it fails."""
         try:
-            if self._position < self._range.end and not self._in_flight:
+            if self.position < self._range.end and not self._in_flight:
                 self._send()
         except KafkaError as error:
-            log.info("%s at %d: %s", self._range, self._position, error)
+            log.info("%s at %d: %s", self._range, self.position, error)
             self._disconnect()
 
     def _next(self) -> Section | None:
@@ -197,7 +193,7 @@ class RangeFetch:
     def _request(self) -> FetchRequest:
         numbers = self._options.client.numbers
         partition = FetchPartition(
-            partition=self._range.partition, fetch_offset=self._position, partition_max_bytes=self._max_bytes
+            partition=self._range.partition, fetch_offset=self.position, partition_max_bytes=self._max_bytes
         )
         return FetchRequest(
             replica_id=-1,
@@ -221,7 +217,7 @@ class RangeFetch:
         if ErrorCode.of(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range()
             return None
-        raise_error(data.error_code, None, f"fetch of {self._range} at {self._position}")
+        raise_error(data.error_code, None, f"fetch of {self._range} at {self.position}")
         records = memoryview(b"" if data.records is None else data.records)
         if not len(records):
             self._nothing(data)
@@ -239,24 +235,24 @@ class RangeFetch:
         if not len(table):
             if end is batches.ScanEnd.OLD_MAGIC:
                 raise UnsupportedMagic(
-                    f"{self._range} at {self._position}: message formats 0 and 1 are not supported yet"
+                    f"{self._range} at {self.position}: message formats 0 and 1 are not supported yet"
                 )
             self._enlarge_fetch(len(records))
             return None
         position = batches.next_offset(table)
-        if position <= self._position:
-            raise CorruptBatch(f"{self._range}: the batches at {self._position} end at {position}")
+        if position <= self.position:
+            raise CorruptBatch(f"{self._range}: the batches at {self.position} end at {position}")
         committed = self._options.client.isolation_level == READ_COMMITTED
         hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
-        table = batches.readable(table, self._position, self._range.end, hidden)
-        self._position = position
+        table = batches.readable(table, self.position, self._range.end, hidden)
+        self.position = position
         self._progressed()
         return batches.Section(source, table)
 
     def _enlarge_fetch(self, received: int) -> None:
         """Double the size of a fetch, because no whole batch came: brokers before KIP-74 cut it at the limit."""
         if self._max_bytes >= MAX_FETCH_BYTES:
-            raise RecordTooLarge(f"{self._range}: the batch at {self._position} has more than {received} bytes")
+            raise RecordTooLarge(f"{self._range}: the batch at {self.position} has more than {received} bytes")
         self._max_bytes = min(self._max_bytes * 2, MAX_FETCH_BYTES)
 
     def _progressed(self) -> None:
@@ -271,22 +267,22 @@ class RangeFetch:
             return
         committed = self._options.client.isolation_level == READ_COMMITTED
         last = data.last_stable_offset if committed else data.high_watermark
-        if last > self._position:
-            raise RequestTimedOut(f"{self._range}: nothing came at {self._position}, though the log goes on to {last}")
-        self._lost(f"{self._range}: the log ends at {self._position}", self._range.end)
+        if last > self.position:
+            raise RequestTimedOut(f"{self._range}: nothing came at {self.position}, though the log goes on to {last}")
+        self._lost(f"{self._range}: the log ends at {self.position}", self._range.end)
 
     def _out_of_range(self) -> None:
         of = TopicPartition(self._range.topic, self._range.partition)
         earliest = self._brokers.offsets([of], EARLIEST)[of]
-        if earliest > self._position:
-            self._lost(f"{self._range}: the log begins at {earliest} now, {self._position} is gone", earliest)
+        if earliest > self.position:
+            self._lost(f"{self._range}: the log begins at {earliest} now, {self.position} is gone", earliest)
         else:
-            self._lost(f"{self._range}: the log ends before {self._position}", self._range.end)
+            self._lost(f"{self._range}: the log ends before {self.position}", self._range.end)
 
     def _lost(self, what: str, go_on_at: int) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)
         log.warning("%s: going on with the records that exist", what)
         self._disconnect()
-        self._position = go_on_at
+        self.position = go_on_at
         self._progressed()

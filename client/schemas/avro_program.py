@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from importlib import import_module
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,16 +54,10 @@ class Do(IntEnum):
     MAP = 13
 
 
-class Program(NamedTuple):
-    """The parts of the kernel's AvroProgram."""
-
-    steps: bytes
-    links: bytes
-    constants: bytes
-
-
-def program_of(writer: Any, reader: Any, columns: Columns, *, is_field: bool = False) -> Program:
+def program_of(writer: Any, reader: Any, columns: Columns, *, is_field: bool = False) -> tuple[bytes, bytes, bytes]:
     """Return what reads values of a parsed schema as another one has them, or as they were written.
+
+    It is the steps, links and constants of the kernel's AvroProgram.
 
     `is_field`: a value is the only field of the column's struct. Raises Unknown for what Python reads better.
     """
@@ -71,7 +65,7 @@ def program_of(writer: Any, reader: Any, columns: Columns, *, is_field: bool = F
         raise Unknown("a type that holds itself, or items of no bytes")
     made = _Steps(types_by_name(writer), {} if reader is None else types_by_name(reader))
     made.whole(writer, reader, columns.root, is_field)
-    return Program(b"".join(made.steps), np.array(made.links, np.int32).tobytes(), bytes(made.constants))
+    return b"".join(made.steps), np.array(made.links, np.int32).tobytes(), bytes(made.constants)
 
 
 class _Steps:
