@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple
 
@@ -47,15 +46,6 @@ class Runtime(NamedTuple):
     aside: Aside
 
 
-@dataclass(slots=True, eq=False)
-class PutOff(Generic[EventT, OutcomeT]):
-    """A request that came too early, what it is answered if it waits in vain, and the timer until then."""
-
-    event: EventT
-    outcome: OutcomeT
-    timer: TimerHandle | None = None
-
-
 class Actor(Generic[StateT, EventT, OutcomeT]):
     """One group or transactional id (`key`), its inbox and its timers."""
 
@@ -85,8 +75,8 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         self._runtime = runtime
         # Bounded: each connection has one request under way, and a machine has few timers.
         self._inbox: deque[Any] = deque()
-        # Bounded as the inbox is. In the order in which they came.
-        self._put_off: list[PutOff[EventT, OutcomeT]] = []
+        # Requests that came too early, by the timer of their wait, in their order. Bounded as the inbox is.
+        self._put_off: dict[TimerHandle, EventT] = {}
         self._alarms: Alarms[EventT] = Alarms(runtime.timers, runtime.clock, self.feed)
         # How many appends are neither committed nor failed yet.
         self._appending = 0
@@ -214,24 +204,21 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         """Keep a request that came too early, if the machine has patience with it."""
         if patience_ms <= 0:
             return False
-        early = PutOff[EventT, OutcomeT](event, outcome)
 
         def give_up() -> None:
-            if early in self._put_off:
-                self._put_off.remove(early)
-                self._release(outcome)
+            del self._put_off[timer]
+            self._release(outcome)
 
-        early.timer = self._runtime.timers.at(self._runtime.clock.monotonic_ms() + patience_ms, give_up)
-        self._put_off.append(early)
+        timer = self._runtime.timers.at(self._runtime.clock.monotonic_ms() + patience_ms, give_up)
+        self._put_off[timer] = event
         return True
 
     def _take_up(self) -> None:
         """Let what was put off go before the events that came later."""
-        put_off, self._put_off = self._put_off, []
-        for early in reversed(put_off):
-            if early.timer is not None:
-                early.timer.cancel()
-            self._inbox.appendleft(early.event)
+        put_off, self._put_off = self._put_off, {}
+        for timer, event in reversed(put_off.items()):
+            timer.cancel()
+            self._inbox.appendleft(event)
 
     # -- The log
 

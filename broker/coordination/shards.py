@@ -114,15 +114,12 @@ class Shards(Generic[ActorT, RecordT]):
         """Do as `load`, but let others have their turns. An `unload` from this call on ends it."""
         load = self._loads[partition] = object()
         self.loading.add(partition)
-        return self._load_in_turns(partition, load)
+        return keeper().finish(self._load_while_wanted(partition, load))
 
-    async def _load_in_turns(self, partition: int, load: object) -> None:
+    def _load_while_wanted(self, partition: int, load: object) -> Iterator[None]:
         # Before its first turn the partition may have got another leader.
         if self._loads.get(partition) is not load:
             return
-        await keeper().finish(self._load_while_wanted(partition, load))
-
-    def _load_while_wanted(self, partition: int, load: object) -> Iterator[None]:
         for _ in self._load(partition):
             yield
             if self._loads.get(partition) is not load:

@@ -32,17 +32,15 @@ Each = Callable[[Iterable[Place], Callable[[Place], Awaitable[None]]], Awaitable
 # -- Describe
 
 
-class Reader:
+class Reader(NamedTuple):
     """Reads where groups are, and how far behind the ends of their partitions."""
 
-    def __init__(
-        self, persister: RoutedPersister, topics: Topics, each: Each, end_offset: Callable[[str, int], Awaitable[int]]
-    ) -> None:
-        """`each` does work for many partitions; `end_offset` finds the end of one."""
-        self._persister = persister
-        self._topics = topics
-        self._each = each
-        self._end_offset = end_offset
+    persister: RoutedPersister
+    topics: Topics
+    # Does work for many partitions.
+    each: Each
+    # Finds the end of one.
+    end_offset: Callable[[str, int], Awaitable[int]]
 
     async def describe(
         self, request: describe_api.DescribeShareGroupOffsetsRequestGroup, group: Group | None, error: ErrorCode
@@ -65,9 +63,9 @@ class Reader:
         async def read(place: Place) -> None:
             found[place] = await self._read(group_id, *place)
 
-        known = [(name, self._topics.get(name), indexes) for name, indexes in asked]
+        known = [(name, self.topics.get(name), indexes) for name, indexes in asked]
         places = {(topic.id, index) for _, topic, indexes in known if topic is not None for index in indexes}
-        errors = await self._each(places, read)
+        errors = await self.each(places, read)
         topics: list[describe_api.DescribeShareGroupOffsetsResponseTopic] = []
         for name, topic, indexes in known:
             topic_id = ZERO_UUID if topic is None else topic.id
@@ -81,21 +79,21 @@ class Reader:
         if group is None or group.share is None:
             return []
         known = sorted(united(group.share.initializing, group.share.initialized).items())
-        found = ((self._topics.by_id(topic_id), each.partitions) for topic_id, each in known)
+        found = ((self.topics.by_id(topic_id), each.partitions) for topic_id, each in known)
         return [(topic.name, sorted(indexes)) for topic, indexes in found if topic is not None]
 
     async def _read(
         self, group_id: str, topic_id: bytes, index: int
     ) -> describe_api.DescribeShareGroupOffsetsResponsePartition:
-        topic = self._topics.by_id(topic_id)
+        topic = self.topics.by_id(topic_id)
         if topic is None or not 0 <= index < topic.partition_count:
             raise KafkaError(_ABSENT)
-        state = await self._persister.read_summary(ShareKey(group_id, topic_id, index))
+        state = await self.persister.read_summary(ShareKey(group_id, topic_id, index))
         lag = _UNKNOWN_LAG
         if state.start_offset != UNINITIALIZED_OFFSET:
             delivered = max(state.delivery_complete_count, 0)
             is_known = state.delivery_complete_count != UNKNOWN_COUNT
-            lag = await self._end_offset(topic.name, index) - state.start_offset - delivered if is_known else lag
+            lag = await self.end_offset(topic.name, index) - state.start_offset - delivered if is_known else lag
         return describe_api.DescribeShareGroupOffsetsResponsePartition(
             index, state.start_offset, state.leader_epoch, lag
         )

@@ -34,7 +34,8 @@ class WriteMarker(Protocol):
     def __call__(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None: ...
 
 
-def _reject(event: Event, error: ErrorCode) -> None:
+def reject(event: Event, error: ErrorCode) -> None:
+    """Answer a request with an error; ignore other events."""
     match event:
         case events.Initialize() | events.EndTransaction():
             event.token.answer(events.Producer(error))
@@ -59,7 +60,7 @@ _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
     is_blank=Transaction.is_blank,
     timer_events=(events.RetryMarkers,),
     append_error=partial(append_error, default=ErrorCode.UNKNOWN_SERVER_ERROR),
-    reject=_reject,
+    reject=reject,
     error_answer=events.error_answer,
     patience_ms=_patience_ms,
 )

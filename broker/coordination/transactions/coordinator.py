@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -35,11 +36,13 @@ from ..interfaces import Context, Question, Topics
 from ..replay import Written
 from ..shards import Shards
 from . import description, events, records, requests
-from .actor import TransactionActor, WriteMarker
+from .actor import TransactionActor, WriteMarker, reject
 from .queries import Queries
 from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TransactionRecord
 from .states import TransactionState
 from .transaction import TransactionLimits
+
+AnswerT = TypeVar("AnswerT")
 
 _log = logging.getLogger(__name__)
 
@@ -140,41 +143,26 @@ class TransactionCoordinator:
         rejected = requests.rejected_partitions(addition, self._topics, version)
         if rejected:
             return requests.none_added(addition, rejected)
-        respond = requests.added(addition, version)
-        error = self._absence(addition.transactional_id)
-        if error is not ErrorCode.NONE:
-            return respond(error)
-        actor, call = self.ids[addition.transactional_id], Call(respond)
-        who = addition.producer_id, addition.producer_epoch
+        call = Call(requests.added(addition, version))
+        asked = call, addition.producer_id, addition.producer_epoch, addition.partitions
         if addition.verify_only:
-            actor.feed(events.VerifyPartitions(call, *who, addition.partitions))
-        else:
-            actor.feed(events.AddPartitions(call, *who, addition.partitions, addition.client_version))
-        return call.result()
+            return self._ask(addition.transactional_id, call, events.VerifyPartitions(*asked))
+        return self._ask(addition.transactional_id, call, events.AddPartitions(*asked, addition.client_version))
 
     def add_offsets(self, context: Context, request: AddOffsetsToTxnRequest) -> Eventual[AddOffsetsToTxnResponse]:
         """Answer an AddOffsetsToTxn: add the group's partition of `__consumer_offsets`."""
-        respond = requests.offsets_response(context.api_version)
-        error = self._absence(request.transactional_id)
-        if error is not ErrorCode.NONE:
-            return respond(error)
-        actor, call = self.ids[request.transactional_id], Call(respond)
+        call = Call(requests.offsets_response(context.api_version))
         who = request.producer_id, request.producer_epoch
         places = frozenset({TopicPartition(OFFSETS_TOPIC, self._group_partition(request.group_id))})
-        actor.feed(events.AddPartitions(call, *who, places, KEEPS_EPOCH))
-        return call.result()
+        return self._ask(request.transactional_id, call, events.AddPartitions(call, *who, places, KEEPS_EPOCH))
 
     def end(self, context: Context, request: EndTxnRequest) -> Eventual[EndTxnResponse]:
         """Answer an EndTxn, once the decision is committed."""
-        respond = requests.producer_response(EndTxnResponse, context.api_version)
-        error = self._absence(request.transactional_id)
-        if error is not ErrorCode.NONE:
-            return respond(events.Producer(error))
-        actor, call = self.ids[request.transactional_id], Call(respond)
+        call = Call(requests.producer_response(EndTxnResponse, context.api_version))
         who = request.producer_id, request.producer_epoch
-        raises = context.api_version >= requests.END_RAISES_EPOCH_VERSION
-        actor.feed(events.EndTransaction(call, *who, request.committed, RAISES_EPOCH if raises else KEEPS_EPOCH))
-        return call.result()
+        version = RAISES_EPOCH if context.api_version >= requests.END_RAISES_EPOCH_VERSION else KEEPS_EPOCH
+        event = events.EndTransaction(call, *who, request.committed, version)
+        return self._ask(request.transactional_id, call, event)
 
     def verify(self, asked: Question) -> Eventual[ErrorCode]:
         """Return whether a producer may begin to write to a partition in its transaction.
@@ -183,15 +171,21 @@ class TransactionCoordinator:
         was added before. Other errors as those of AddPartitionsToTxn. A future where the answer has to wait for the
         log, or for the markers of the last transaction.
         """
-        error = self._absence(asked.transactional_id)
-        if error is not ErrorCode.NONE:
-            return error
-        actor, call = self.ids[asked.transactional_id], Call(_verification_error)
-        who, places = (asked.producer_id, asked.producer_epoch), frozenset({asked.place})
+        call, places = Call(_verification_error), frozenset({asked.place})
+        who = asked.producer_id, asked.producer_epoch
         if asked.implicit:
-            actor.feed(events.AddPartitions(call, *who, places | asked.also, RAISES_EPOCH))
+            event = events.AddPartitions(call, *who, places | asked.also, RAISES_EPOCH)
         else:
-            actor.feed(events.VerifyPartitions(call, *who, places))
+            event = events.VerifyPartitions(call, *who, places)
+        return self._ask(asked.transactional_id, call, event)
+
+    def _ask(self, transactional_id: str, call: Call[Any, AnswerT], event: events.Request) -> Eventual[AnswerT]:
+        """Feed a request to its id, or reject it where the id cannot take part in a transaction."""
+        error = self._absence(transactional_id)
+        if error is ErrorCode.NONE:
+            self.ids[transactional_id].feed(event)
+        else:
+            reject(event, error)
         return call.result()
 
     def open_places(self) -> dict[tuple[int, records.TopicPartition], int] | None:

@@ -53,13 +53,6 @@ class Held(NamedTuple):
     outcome: events.Outcome
 
 
-class Rejected(NamedTuple):
-    """Why a participant cannot commit."""
-
-    error: ErrorCode
-    why: str
-
-
 class Queries:
     """The queries of one transaction coordinator. `check` says why an id is not coordinated here."""
 
@@ -202,26 +195,26 @@ class Queries:
             if rejected is None and self.queries.get(query.query_id) is not query:
                 # What was prepared is of the reign before.
                 why = f"query {query.query_id} has had another coordinator meanwhile"
-                rejected = Rejected(ErrorCode.NOT_COORDINATOR, why)
+                rejected = Ended(ErrorCode.NOT_COORDINATOR, why)
             if rejected is None:
                 self._append_batch(query, record, held, call)
                 return
         except Exception as error:
             self._logger.exception("batch of query %s was not committed", query.query_id)
-            rejected = Rejected(ErrorCode.UNKNOWN_SERVER_ERROR, f"the batch could not be committed: {error}")
+            rejected = Ended(ErrorCode.UNKNOWN_SERVER_ERROR, f"the batch could not be committed: {error}")
         self._writing.discard(query.query_id)
-        call.answer(Ended(*rejected))
+        call.answer(rejected)
         for each in held:
             each.actor.let_go()
 
     def _prepare_each(
         self, query: Query, participants: Sequence[Participant], held: list[Held]
-    ) -> Generator[None, None, Rejected | None]:
+    ) -> Generator[None, None, Ended | None]:
         """Prepare the participants and add them to `held`. Return why one cannot commit."""
         partition = self._partition_of(query.query_id)
         for each in participants:
             prepared = self._prepare(each, partition)
-            if isinstance(prepared, Rejected):
+            if isinstance(prepared, Ended):
                 return prepared
             held.append(prepared)
             yield
@@ -241,7 +234,7 @@ class Queries:
             sorted({place for places in durable for place in places}) if durable else None,
         )
 
-    def _prepare(self, participant: Participant, partition: int) -> Held | Rejected:
+    def _prepare(self, participant: Participant, partition: int) -> Held | Ended:
         """Have a participant's machine prepare its commit, and hold it. Nothing changes yet.
 
         `partition` is the query's: its log takes the records of all participants.
@@ -249,18 +242,18 @@ class Queries:
         name = participant.transactional_id
         actor = self._ids.get(name)
         if actor is None:
-            return Rejected(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {name} is not known")
+            return Ended(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {name} is not known")
         if actor.partition != partition:
-            return Rejected(ErrorCode.INVALID_REQUEST, f"the coordinator has not named a task {name}")
+            return Ended(ErrorCode.INVALID_REQUEST, f"the coordinator has not named a task {name}")
         if actor.is_busy:
-            return Rejected(ErrorCode.CONCURRENT_TRANSACTIONS, f"transactional id {name} has a request under way")
+            return Ended(ErrorCode.CONCURRENT_TRANSACTIONS, f"transactional id {name} has a request under way")
         answer: Call[events.Producer, events.Producer] = Call(lambda each: each)
         who = participant.producer_id, participant.producer_epoch
         event = events.EndTransaction(answer, *who, True, records.RAISES_EPOCH)
         try:
             outcome = machine.step(actor.state, event, self._clock.now_ms())
         except KafkaError as error:
-            return Rejected(append_error(error.code), error.message)
+            return Ended(append_error(error.code), error.message)
         if not outcome.records:
             return _rejection(actor, outcome)
         actor.hold()
@@ -394,7 +387,7 @@ def _settle(held: list[Held], error: KafkaError | None) -> Iterator[None]:
         yield
 
 
-def _rejection(actor: TransactionActor, outcome: events.Outcome) -> Rejected:
+def _rejection(actor: TransactionActor, outcome: events.Outcome) -> Ended:
     """Return why a machine prepared nothing."""
     answers = [answer.error for _, answer in outcome.replies if isinstance(answer, events.Producer)]
     error = answers[0] if answers and answers[0] is not ErrorCode.NONE else ErrorCode.INVALID_TXN_STATE
@@ -402,7 +395,7 @@ def _rejection(actor: TransactionActor, outcome: events.Outcome) -> Rejected:
         f"the transaction of {actor.key} is not open any more ({actor.state.state.value}): it ran for longer than "
         "transaction.timeout.ms, or another task has its transactional id"
     )
-    return Rejected(error, why)
+    return Ended(error, why)
 
 
 def _ended(ended: Ended) -> OdradekEndQueryBatchResponse:
