@@ -27,7 +27,7 @@ class StateWork:
         """`find` returns the group of an id, if this broker coordinates it."""
         self._persister = persister
         self._find = find
-        # Those that somebody holds or waits for.
+        # Those that somebody holds or waits for, and some that have just been left.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -49,8 +49,9 @@ class StateWork:
 
     def want(self, group_id: str, wanted: StatesWanted) -> None:
         """Begin the states that a heartbeat wants, unless there is work on the group: the next heartbeat asks again."""
-        if group_id not in self._locks:
-            task = asyncio.ensure_future(self._initialize_all(self.turn(group_id), group_id, wanted))
+        turn = self.turn(group_id)
+        if not turn.locked():
+            task = asyncio.ensure_future(self._initialize_all(turn, group_id, wanted))
             self._tasks.add(task)
             task.add_done_callback(self._done)
 
