@@ -8,7 +8,6 @@ topics or the assignor changed (3), a new target where it is time for one (7, 6)
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -20,9 +19,8 @@ from ..modern.draft import reject
 from ..modern.events import Beat
 from ..modern.state import Place
 from ..modern.target import metadata_hash
-from . import changes, departure, migration, regexes
+from . import changes, departure, migration, reconciliation, regexes
 from .events import REVOKE, STATIC_LEAVE_EPOCH, ConsumerHeartbeat, MemberLate
-from .reconciliation import Reconciliation
 from .state import ConsumerGroup, Current, Member, MemberState
 from .target import CONSUMER_TARGET, Draft, elects_another
 
@@ -195,37 +193,10 @@ def _subscribed_with(draft: Draft) -> set[str]:
 
 
 def _reconcile(draft: Draft, own_target: frozenset[Place], target_epoch: int) -> Current:
-    member, event = draft.member, draft.event
-    step = Reconciliation(
-        event.member_id,
-        member.current,
-        own_target,
-        target_epoch,
-        partial(_subscribed_by, draft),
-        draft.subscription_changed,
-        event.owned,
-        _owners(draft),
-    )
-    now = step.step()
-    if now != member.current or event.member_id not in draft.body.members:
-        draft.outcome.records.append(changes.current(draft.group.group_id, event.member_id, now))
+    member_id, now = draft.event.member_id, reconciliation.step(draft, own_target, target_epoch)
+    if now != draft.member.current or member_id not in draft.body.members:
+        draft.outcome.records.append(changes.current(draft.group.group_id, member_id, now))
     return now
-
-
-def _subscribed_by(draft: Draft) -> set[bytes]:
-    """Return the ids of the topics that the member subscribes."""
-    topics = map(draft.group.topics.get, draft.body.topics_of(draft.said))
-    return {topic.id for topic in topics if topic is not None}
-
-
-def _owners(draft: Draft) -> dict[Place, str]:
-    """Return the owner of each partition. What a static member had is its own under its new id."""
-    owners = draft.body.owners
-    member = draft.member
-    own = member.current.assigned.keys() | member.current.revoking.keys()
-    if any(owners.get(place, member.member_id) != member.member_id for place in own):
-        return {**owners, **dict.fromkeys(own, member.member_id)}
-    return owners
 
 
 def _set_timers(draft: Draft, now: Current) -> None:
