@@ -33,7 +33,7 @@ async def abort_lost(transactions: TransactionCoordinator, topics: Topics, write
     Nothing is aborted where not all of the coordinator's records could be read.
     """
     known = transactions.open_places()
-    lost: list[tuple[TopicPartition, str, asyncio.Future[None]]] = []
+    lost: list[tuple[TopicPartition, str, TransactionEnd]] = []
     for each in topics.partitions() if known is not None else ():
         place = TopicPartition(each.topic, each.index)
         for producer_id, producer in each.log.producers.open_transactions():
@@ -44,8 +44,9 @@ async def abort_lost(transactions: TransactionCoordinator, topics: Topics, write
             # Its producer may believe that it is open, and must not add to it.
             epoch = min(producer.epoch + 1, MAX_EPOCH)
             end = TransactionEnd(producer_id, epoch, max(producer.coordinator_epoch, 0), False, 0)
-            lost.append((place, what, _written(write_marker, place, end)))
-    results = await asyncio.gather(*(written for _, _, written in lost), return_exceptions=True)
+            lost.append((place, what, end))
+    writing = (_write(write_marker, place, end) for place, _, end in lost)
+    results = await asyncio.gather(*writing, return_exceptions=True)
     for (place, what, _), error in zip(lost, results, strict=True):
         if error is None:
             _log.warning("%s: %s is aborted: the coordinator has lost it", place, what)
@@ -56,14 +57,7 @@ async def abort_lost(transactions: TransactionCoordinator, topics: Topics, write
     return not any(results)
 
 
-def _written(write_marker: WriteMarker, place: TopicPartition, end: TransactionEnd) -> asyncio.Future[None]:
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    try:
-        waiting = write_marker(*place, end)
-    except KafkaError as error:
-        written.set_exception(error)
-    else:
-        if waiting is not None:
-            return waiting
-        written.set_result(None)
-    return written
+async def _write(write_marker: WriteMarker, place: TopicPartition, end: TransactionEnd) -> None:
+    waiting = write_marker(*place, end)
+    if waiting is not None:
+        await waiting
