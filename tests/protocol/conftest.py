@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from odradek.protocol import apis
 from odradek.protocol.messages import consumer_protocol, group_records, transaction_records
 from odradek.protocol.schema import FIXED_FORMATS, OWN_TAGS, Field, Message, Struct, span
 from odradek.tests.support.documents.apis import DECLARED
+from odradek.tests.support.seeds import examples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
+# Of a version of a message.
+MESSAGES = examples(15)
+CHARACTERS = "a\0\x7f\xe9\u20ac\U0001f600"
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -69,45 +73,52 @@ def current_specifications() -> dict[str, Any]:
     return {**older, **current}
 
 
-def _leaf(kind: str) -> st.SearchStrategy[Any]:
+def _leaf(kind: str, chance: Random) -> Any:
     if kind in INTEGER_BITS:
         limit = 1 << (INTEGER_BITS[kind] - 1)
-        return st.integers(-limit, limit - 1)
-    return {
-        "uint16": st.integers(0, 0xFFFF),
-        "uint32": st.integers(0, 0xFFFFFFFF),
-        "bool": st.booleans(),
-        "float64": st.floats(allow_nan=False),
-        "uuid": st.binary(min_size=16, max_size=16),
-        "string": st.text(max_size=140),
-        "bytes": st.binary(max_size=140),
-        "records": st.binary(max_size=200),
-    }[kind]
+        return chance.choice((-limit, -1, 0, limit - 1, chance.randrange(-limit, limit)))
+    if kind in ("uint16", "uint32"):
+        limit = 1 << int(kind[4:])
+        return chance.choice((0, limit // 2, limit - 1, chance.randrange(limit)))
+    # The length of a compact one takes a second byte from 127 on.
+    size = chance.choice((0, 1, 126, 127, chance.randrange(200)))
+    match kind:
+        case "bool":
+            return chance.random() < 0.5
+        case "float64":
+            return chance.choice((0.0, -1.5, float("inf"), chance.random() * 1e300))
+        case "uuid":
+            return chance.randbytes(16)
+        case "string":
+            return "".join(chance.choices(CHARACTERS, k=size))
+        case _:
+            return chance.randbytes(size)
 
 
-def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
+def _value(field: Field, version: int, chance: Random) -> Any:
+    if version in span(field.nullable) and chance.random() < 0.25:
+        return None
     if field.kind == "array":
-        element = _leaf(field.of) if field.of else _struct(field.struct(), version)
         # Few elements: a count beyond a byte is tested by itself.
-        made: st.SearchStrategy[Any] = st.lists(element, max_size=3)
-    elif field.kind == "struct":
-        made = _struct(field.struct(), version)
-    else:
-        made = _leaf(field.kind)
-    return st.none() | made if version in span(field.nullable) else made
+        count = range(chance.randrange(4))
+        return [_leaf(field.of, chance) if field.of else _filled(field.struct(), version, chance) for _ in count]
+    return _filled(field.struct(), version, chance) if field.kind == "struct" else _leaf(field.kind, chance)
 
 
-@cache
-def _struct(cls: type[Struct], version: int) -> st.SearchStrategy[Any]:
-    return st.builds(
-        cls, **{field.name: _value(field, version) for field in cls.FIELDS if version in span(field.versions)}
-    )
+def _filled(cls: type[Struct], version: int, chance: Random) -> Any:
+    fields = (field for field in cls.FIELDS if version in span(field.versions))
+    return cls(**{field.name: _value(field, version, chance) for field in fields})
 
 
 @pytest.fixture
-def filled() -> Callable[[type[Struct], int], st.SearchStrategy[Any]]:
-    """Return a strategy for messages in which every field of the version has any value of its type."""
-    return _struct
+def filled() -> Callable[..., Iterator[Any]]:
+    """Return what makes messages in which every field of the version has any value of its type."""
+
+    def some(cls: type[Struct], version: int, times: int = 1) -> Iterator[Any]:
+        chance = Random(f"{cls.__name__} {version}")
+        return (_filled(cls, version, chance) for _ in range(times * MESSAGES))
+
+    return some
 
 
 @pytest.fixture

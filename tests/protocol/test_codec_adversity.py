@@ -34,8 +34,11 @@ def test_every_truncation_is_refused(cls: type[Message], sample: Callable[..., A
     for version in cls.VERSIONS:
         buffer = b"".join(codec.encode(sample(cls, version), version))  # type: ignore[arg-type]
         for end in range(len(buffer)):
-            with pytest.raises(DecodeError):
-                pytest.fail(f"version {version} took {end} bytes: {codec.decode(cls, version, buffer[:end])}")
+            try:
+                taken = codec.decode(cls, version, buffer[:end])
+            except DecodeError:  # `pytest.raises` costs more than a codec
+                continue
+            pytest.fail(f"version {version} took {end} bytes: {taken}")
 
 
 def test_a_truncation_inside_a_larger_buffer_is_refused(sample: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from odradek.tests.support.brokers.compiled_kernel import records_by
 
-_OVER_BOTH = ("test_batch", "test_round_trips", "test_values", "test_golden")
+_OVER_BOTH = ("test_batch", "test_values", "test_golden")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -21,6 +21,7 @@ from odradek.protocol.records.filter import (
     with_selection,
 )
 from odradek.protocol.records.record import Record
+from odradek.tests.support.seeds import examples
 
 NOW_MS = 1_700_000_000_000
 SIZES = st.one_of(st.integers(0, 70), st.integers(120, 140), st.just(8200))
@@ -42,10 +43,14 @@ def batches(draw: st.DrawFn) -> tuple[bytes, BatchHeader]:
     return data, read_header(data)
 
 
-@settings(max_examples=50)
-@given(batches())
-def test_the_parts_of_a_batch_are_its_records(given_: tuple[bytes, BatchHeader]) -> None:
+@settings(max_examples=examples(150))
+@given(batches(), st.data(), st.none() | st.integers(0, 2 * NOW_MS))
+def test_any_batch(given_: tuple[bytes, BatchHeader], data: st.DataObject, horizon_ms: int | None) -> None:
     check_parts(*given_)
+    chosen = sorted(data.draw(st.sets(st.integers(0, given_[1].record_count - 1), min_size=1)))
+    check_kept_records(*given_, chosen, horizon_ms)
+    check_emptied(given_[1])
+    check_cut(*given_, data)
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -61,6 +66,7 @@ def test_a_batch_of_several_runs_is_its_records(is_compiled: bool, monkeypatch: 
 
 
 def check_parts(data: bytes, header: BatchHeader) -> None:
+    """The parts of a batch are its records."""
     parts = list(iter_parts(body_of(memoryview(data), header), header))
     records = list(decode_batch(data))
     assert [(each.offset, each.timestamp_ms, each.key, each.has_value) for each in parts] == [
@@ -74,15 +80,10 @@ def check_parts(data: bytes, header: BatchHeader) -> None:
     assert any(each.has_tombstone for each in runs) is any(each.value is None for each in keyed)
 
 
-@settings(max_examples=50)
-@given(batches(), st.data(), st.none() | st.integers(0, 2 * NOW_MS))
-def test_kept_records_are_unchanged(
-    given_: tuple[bytes, BatchHeader], data: st.DataObject, horizon_ms: int | None
-) -> None:
-    batch, header = given_
+def check_kept_records(batch: bytes, header: BatchHeader, chosen: list[int], horizon_ms: int | None) -> None:
+    """Those that are kept are unchanged."""
     body = body_of(memoryview(batch), header)
     parts = list(iter_parts(body, header))
-    chosen = sorted(data.draw(st.sets(st.integers(0, len(parts) - 1), min_size=1)))
     selection = Selection()
     for at in chosen:
         selection.add(parts[at])
@@ -97,20 +98,16 @@ def test_kept_records_are_unchanged(
     assert new.max_timestamp == max(whole[at].timestamp_ms for at in chosen)
 
 
-@settings(max_examples=50)
-@given(batches())
-def test_an_emptied_batch_still_tells_its_offsets(given_: tuple[bytes, BatchHeader]) -> None:
-    _, header = given_
+def check_emptied(header: BatchHeader) -> None:
+    """An emptied batch still tells its offsets."""
     left = bytes(emptied(header))
     new = read_header(left)
     assert list(decode_batch(left)) == []
     assert (new.base_offset, new.last_offset, new.base_sequence) == (7, header.last_offset, header.base_sequence)
 
 
-@settings(max_examples=50)
-@given(batches(), st.data())
-def test_a_body_that_is_cut_or_does_not_fit_is_refused(given_: tuple[bytes, BatchHeader], data: st.DataObject) -> None:
-    batch, header = given_
+def check_cut(batch: bytes, header: BatchHeader, data: st.DataObject) -> None:
+    """A body that is cut, or does not fit, is refused."""
     body = body_of(memoryview(batch), header)
     cut = data.draw(st.integers(0, len(body) - 1))
     for wrong in (body[:cut], body + b"\0"):

@@ -163,7 +163,7 @@ def test_the_garbage_collector_does_not_go_through_rows_of_the_kernel(compiled: 
 
 
 def test_a_cut_anywhere_is_an_error(compiled: ModuleType) -> None:
-    records = [Record(-1, 2**35, b"key", b"v" * 200, (("name", b"header"),)), Record(-1, 5, None, b"x" * 9000)]
+    records = [Record(-1, 2**35, b"key", b"v" * 200, (("name", b"header"),)), Record(-1, 5, None, b"x" * 300)]
     data, count, _, _ = encode_records(records, 0, 0)
     for end in range(len(data)):
         found = same(lambda end=end: decode_columns(data[:end], count, 0, 0))
