@@ -1,4 +1,4 @@
-"""Membership by the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Membership by the classic protocol: JoinGroup (key 11), SyncGroup (14), Heartbeat (12), LeaveGroup (13).
 
     STABLE --rebalance, other subscription or other partitions--> JOINING
 
@@ -15,18 +15,28 @@ the topics' partitions have changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
-from ...protocol.messages.sync_group import SyncGroupRequestAssignment
+from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ...protocol.schema import Message
 from ..assignors import NO_GENERATION
 from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
+from ..core.connection import REBALANCE
 from ..record import TopicPartition
-from .classic_protocol import GroupLeader, GroupRequests, decode_assignment, encode_subscription
+from .classic_protocol import GroupLeader, decode_assignment, encode_subscription, leave_group
 from .membership import Membership, MemberState
 
+R = TypeVar("R")
+M = TypeVar("M", bound=Message)
+
+_PROTOCOL_TYPE = "consumer"
+# The coordinator responds to JoinGroup and SyncGroup when the rebalance ends. The network gets this much on top.
+_NETWORK_MARGIN_MS = 5_000
 # After these errors, join again with the same member id, or with a new one.
 _REJOIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 _FENCED = {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
@@ -39,7 +49,6 @@ class ClassicMembership(Membership):
 
     def __post_init__(self) -> None:
         options = self._options
-        self._requests = GroupRequests(self._coordinator, options)
         self._assignors = {assignor.name: assignor for assignor in options.assignors}
         # If one strategy is eager, the group may choose it, and all partitions must be given up.
         self._cooperative = all(assignor.cooperative for assignor in options.assignors)
@@ -128,16 +137,22 @@ class ClassicMembership(Membership):
 
     async def _beat(self) -> None:
         self._counts.heartbeats += 1
-        try:
-            await self._requests.heartbeat(self.generation)
-        except KafkaError as error:
-            if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
-                raise
+        request = self._request(HeartbeatRequest, generation_id=self._generation_id)
+        response = await self._coordinator.request(request, HeartbeatResponse)
+        if ErrorCode.of(response.error_code) is ErrorCode.REBALANCE_IN_PROGRESS:
             self._rejoin_needed = True
+        else:
+            self._coordinator.raise_error(response.error_code, "a heartbeat")
 
     async def _leave_stalled(self) -> None:
         self._rejoin_needed = True
         await super()._leave_stalled()
+
+    def _request(self, kind: Callable[..., R], **fields: Any) -> R:
+        """Return a request of this member."""
+        options = self._options
+        identity = {"group_id": options.group_id, "group_instance_id": options.group_instance_id}
+        return kind(member_id=self._member_id, **identity, **fields)
 
     # -- Before a join
 
@@ -169,7 +184,7 @@ class ClassicMembership(Membership):
         self._leader.resign()
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignments = await self._leader.assign(joined)
-        partitions = decode_assignment(await self._requests.sync(self.generation, joined.protocol_name, assignments))
+        partitions = await self._sync(joined.protocol_name, assignments)
         self._previous, self._previous_generation_id = partitions, joined.generation_id
         if taken_away := self._assignee.partitions().difference(partitions):
             await self._give_up(taken_away)
@@ -191,12 +206,37 @@ class ClassicMembership(Membership):
             for name, said in user_data.items()
         ]
         while True:
-            response = await self._requests.join(self._member_id, protocols)
+            request = self._request(
+                JoinGroupRequest,
+                session_timeout_ms=self._options.session_timeout_ms,
+                rebalance_timeout_ms=self._options.max_poll_interval_ms,
+                protocol_type=_PROTOCOL_TYPE,
+                protocols=protocols,
+            )
+            response = await self._ask_for_rebalance(request, JoinGroupResponse)
             if ErrorCode.of(response.error_code) is not ErrorCode.MEMBER_ID_REQUIRED:
                 self._coordinator.raise_error(response.error_code, "joining")
                 return response
             self._member_id = response.member_id
             await self._rejected()
+
+    async def _sync(self, protocol: str | None, assignments: list[SyncGroupRequestAssignment]) -> list[TopicPartition]:
+        """Send the leader's assignments, or none. Return this member's assignment."""
+        request = self._request(
+            SyncGroupRequest,
+            generation_id=self._generation_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocol_name=protocol,
+            assignments=assignments,
+        )
+        response = await self._ask_for_rebalance(request, SyncGroupResponse)
+        self._coordinator.raise_error(response.error_code, "synchronising")
+        return decode_assignment(response.assignment)
+
+    async def _ask_for_rebalance(self, request: Message, response: type[M]) -> M:
+        """Send a request to which the coordinator responds when the rebalance ends."""
+        limit_ms = self._options.max_poll_interval_ms + _NETWORK_MARGIN_MS
+        return await self._coordinator.request(request, response, timeout_ms=limit_ms, purpose=REBALANCE)
 
     # -- Leave
 
@@ -209,7 +249,7 @@ class ClassicMembership(Membership):
         if not member_id or self._options.group_instance_id is not None:
             return
         try:
-            await self._requests.leave(member_id, reason)
+            await leave_group(self._coordinator, member_id, reason)
         except asyncio.CancelledError:  # a stop, which leaves then
             self._member_id = member_id
             raise

@@ -1,8 +1,7 @@
-"""What a member says to its group: requests to the coordinator, and what members tell each other through it.
+"""What members of a classic group tell each other through its coordinator, and how one leaves: LeaveGroup (key 13).
 
-The requests are JoinGroup (key 11), SyncGroup (14), Heartbeat (12) and LeaveGroup (13). JoinGroup carries each member's
-subscription to the leader, and SyncGroup the leader's assignments back. The leader is the member that assigns the
-partitions of all, and watches whether the topics get others.
+JoinGroup carries each member's subscription to the leader, and SyncGroup the leader's assignments back. The leader is
+the member that assigns the partitions of all, and watches whether the topics get others.
 """
 
 from __future__ import annotations
@@ -11,97 +10,32 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import consumer_protocol as wire
-from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ...protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from ...protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ...protocol.messages.sync_group import SyncGroupRequestAssignment
 from ..assignors import Assignor, Member, Racks
 from ..core.cluster import Cluster
-from ..core.committed_offsets import Generation
-from ..core.connection import REBALANCE
 from ..core.coordinator import Coordinator
 from ..record import TopicPartition, by_topic
-from .options import GroupOptions
 
-PROTOCOL_TYPE = "consumer"
 _FIRST_BATCH_LEAVE = 3  # LeaveGroup 3 takes several members
-# The coordinator responds to JoinGroup and SyncGroup when the rebalance ends. The network gets this much on top.
-_NETWORK_MARGIN_MS = 5_000
 _SUBSCRIPTION_VERSION = 3
 _ASSIGNMENT_VERSION = 0
 
 
-class GroupRequests:
-    """Sends requests, each once but for LeaveGroup. Raises KafkaError."""
+async def leave_group(coordinator: Coordinator, member_id: str, reason: str) -> None:
+    """Send LeaveGroup until it is answered, and ignore an error."""
 
-    def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:
-        self._coordinator = coordinator
-        self._options = options
-        self._rebalance_timeout_ms = options.max_poll_interval_ms + _NETWORK_MARGIN_MS
+    async def ask() -> None:
+        connection = await coordinator.connection()
+        request = LeaveGroupRequest(group_id=coordinator.key, member_id=member_id)
+        if connection.version_for(LeaveGroupRequest) >= _FIRST_BATCH_LEAVE:
+            identity = MemberIdentity(member_id=member_id, reason=reason)
+            request = LeaveGroupRequest(group_id=coordinator.key, members=[identity])
+        response = await coordinator.request_over(connection, request, LeaveGroupResponse)
+        coordinator.raise_error(response.error_code, "leaving")
 
-    async def join(self, member_id: str, protocols: list[JoinGroupRequestProtocol]) -> JoinGroupResponse:
-        """Send JoinGroup. Return its response with any error code."""
-        request = JoinGroupRequest(
-            group_id=self._options.group_id,
-            session_timeout_ms=self._options.session_timeout_ms,
-            rebalance_timeout_ms=self._options.max_poll_interval_ms,
-            member_id=member_id,
-            group_instance_id=self._options.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=protocols,
-        )
-        return await self._coordinator.request(
-            request, JoinGroupResponse, timeout_ms=self._rebalance_timeout_ms, purpose=REBALANCE
-        )
-
-    async def sync(
-        self, generation: Generation, protocol: str | None, assignments: Sequence[SyncGroupRequestAssignment]
-    ) -> bytes:
-        """Send SyncGroup with the leader's assignments, or none. Return this member's assignment, encoded."""
-        request = SyncGroupRequest(
-            group_id=self._options.group_id,
-            generation_id=generation.generation_id,
-            member_id=generation.member_id,
-            group_instance_id=generation.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=protocol,
-            assignments=list(assignments),
-        )
-        response = await self._coordinator.request(
-            request, SyncGroupResponse, timeout_ms=self._rebalance_timeout_ms, purpose=REBALANCE
-        )
-        self._coordinator.raise_error(response.error_code, "synchronising")
-        return response.assignment
-
-    async def heartbeat(self, generation: Generation) -> None:
-        """Send Heartbeat."""
-        request = HeartbeatRequest(
-            group_id=self._options.group_id,
-            generation_id=generation.generation_id,
-            member_id=generation.member_id,
-            group_instance_id=generation.group_instance_id,
-        )
-        response = await self._coordinator.request(request, HeartbeatResponse)
-        self._coordinator.raise_error(response.error_code, "a heartbeat")
-
-    async def leave(self, member_id: str, reason: str) -> None:
-        """Send LeaveGroup until it is answered, and ignore an error."""
-
-        async def ask() -> None:
-            connection = await self._coordinator.connection()
-            request = LeaveGroupRequest(group_id=self._options.group_id, member_id=member_id)
-            if connection.version_for(LeaveGroupRequest) >= _FIRST_BATCH_LEAVE:
-                identity = MemberIdentity(member_id=member_id, reason=reason)
-                request = LeaveGroupRequest(group_id=self._options.group_id, members=[identity])
-            response = await self._coordinator.request_over(connection, request, LeaveGroupResponse)
-            self._coordinator.raise_error(response.error_code, "leaving")
-
-        await self._coordinator.leave(ask)
+    await coordinator.leave(ask)
 
 
 class GroupLeader:
