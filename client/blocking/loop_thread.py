@@ -131,15 +131,12 @@ class Call(Generic[R]):
 
     def outcome(self) -> R:
         """Return the result after the end, or raise the error."""
-        if self._failure is not None:
-            self.is_delivered = True
-            raise self._failure
-        if self._task is None or self._task.cancelled():
-            self.is_delivered = True
-            raise ClientStopped("the client was stopped before this call was done")
-        (result,) = self._results
+        if self._failure is None and not self._results:
+            self._failure = ClientStopped("the client was stopped before this call was done")
         self.is_delivered = True
-        return result
+        if self._failure is not None:
+            raise self._failure
+        return self._results[0]
 
 
 class LoopThread:

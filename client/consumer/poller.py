@@ -43,17 +43,11 @@ class FetchCollector:
         # Partitions whose records have to wait, because the task that works on them has enough.
         self.waits: Callable[[TopicPartition], bool] = lambda _partition: False
 
-    def end_turn(self, partition: TopicPartition) -> None:
-        """Let the other partitions have their turn before this one."""
-        state = self._positions.get(partition)
-        if state is not None:
-            self._positions.move_to_end(state)
-
     def next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
         """Return what `take` takes of the partition whose turn it is, None if nothing is fetched.
 
         The caller moves `state.position` as it returns the records. Raises a partition's error once. Raises
-        DeserializationFailed as long as the record is the next one: a caller that raises it calls `end_turn`.
+        DeserializationFailed as long as the record is the next one: a caller that raises it ends the partition's turn.
         """
         # Partitions that had nothing at their turn. They had it all the same: otherwise each call would look at all of
         # them again, and with 9,000 partitions of which 100 get records, a record cost 2 ms.
@@ -142,7 +136,11 @@ class Poller:
     async def records(self, timeout_ms: float, limit: int) -> ByPartition[ConsumerRecord[Any, Any]]:
         """Return up to `limit` records by partition; none after `timeout_ms`."""
         self._check_by_user()
-        return await self._many(timeout_ms, lambda: self._collect(limit, self._take_records))
+
+        def take(room: int) -> _Taken[ConsumerRecord[Any, Any]]:
+            return self._take_records(lambda fetch: fetch.take(room, self._deserialize))
+
+        return await self._many(timeout_ms, lambda: self._collect(limit, take))
 
     async def batches(self, timeout_ms: float, max_bytes: int) -> ByPartition[FetchedBatch]:
         """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`."""
@@ -153,7 +151,7 @@ class Poller:
         """Return records as bytes, `room()` at most, when there are some; tasks say which of them are done."""
 
         def collect() -> ByPartition[ConsumerRecord]:
-            found = self._collect(room(), self._take_raw_records)
+            found = self._collect(room(), lambda left: self._take_records(lambda fetch: fetch.take(left)))
             in_flight = self._session.polls.by_record
             assert in_flight is not None
             for partition, records in found.items():
@@ -203,7 +201,8 @@ class Poller:
         try:
             return await work()
         except DeserializationFailed as error:
-            self.collector.end_turn(error.partition)
+            if (state := session.positions.get(error.partition)) is not None:
+                session.positions.move_to_end(state)
             await asyncio.sleep(0)  # a loop that polls on must let the fetcher run, which reads the other partitions
             raise
         finally:
@@ -251,15 +250,8 @@ class Poller:
             room -= used
         return found
 
-    def _take_records(self, limit: int) -> _Taken[ConsumerRecord[Any, Any]]:
-        return self._counted(self.collector.next(lambda fetch: fetch.take(limit, self._deserialize)))
-
-    def _take_raw_records(self, limit: int) -> _Taken[ConsumerRecord]:
-        return self._counted(self.collector.next(lambda fetch: fetch.take(limit)))
-
-    def _counted(
-        self, found: tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None
-    ) -> _Taken[ConsumerRecord[Any, Any]]:
+    def _take_records(self, take: Callable[[CompletedFetch], list[ConsumerRecord[Any, Any]]]) -> _Taken[Any]:
+        found = self.collector.next(take)
         if found is None:
             return None
         state, records = found
