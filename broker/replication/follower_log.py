@@ -98,22 +98,17 @@ class FollowerLog:
         self, partition: Partition, leader_epoch: int, leader_end_offset: int, is_current: Callable[[], bool]
     ) -> None:
         """Truncate to where this log and the leader's can agree. Raises StorageError."""
-        await self._flusher.idle(partition)
-        if not is_current():
-            return
         log = partition.log
         offset = truncation_offset(log.epochs, log.log_end_offset, leader_epoch, leader_end_offset)
         await self._truncate(partition, offset, is_current)
 
     async def go_back_to(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         """Truncate to `offset`. Raises StorageError."""
-        await self._flusher.idle(partition)
         if is_current() and offset < partition.log.log_end_offset:
             await self._truncate(partition, offset, is_current)
 
     async def give_up_lost(self, partition: Partition, is_current: Callable[[], bool]) -> None:
         """Go back to before the first record that the start has found lost; the leader has it. Raises StorageError."""
-        await self._flusher.idle(partition)
         log = partition.log
         lost_from = log.lost_from
         if not is_current() or lost_from is None:
@@ -133,13 +128,13 @@ class FollowerLog:
 
     async def begin_at(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         """Drop everything, because the leader's log begins at `offset`, behind the end of this one."""
-        await self._flusher.idle(partition)
         if is_current():
             await self._start_over(partition, offset, is_current)
 
     async def _lower_point(self, partition: Partition, offset: int) -> None:
         """Have a recovery point on disk that is no higher than `offset`, and no flush run. Raises StorageError."""
         tries = 0
+        await self._flusher.idle(partition)
         while partition.log.lower_recovery_point(offset):
             if tries == MAX_CHECKPOINTS:
                 raise StorageError(f"the recovery point of {partition} is raised all the time")

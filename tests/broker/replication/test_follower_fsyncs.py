@@ -6,8 +6,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.replication.follower_log import FollowerLog
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
 from odradek.storage.files import Disk, File
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
@@ -49,3 +53,32 @@ async def test_a_response_with_several_partitions_waits_for_their_fsyncs_togethe
             gate.set()
         await until(lambda: all(cluster.partition(1, "t", each).high_watermark == 1 for each in range(PARTITIONS)))
     assert threading.get_ident() not in threads
+
+
+async def test_a_log_that_starts_over_for_a_whole_batch_waits_for_its_fsync(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fsync that ended behind it would take what is copied then for flushed."""
+    async with Broker(config) as broker:
+        services, running = broker.services, list[object]()
+        partition = services.topics.create("t", 1, {}).partitions[0]
+        log = partition.log
+        # The leader's records were deleted up to the middle of its first batch. No checkpoint stands in the way.
+        log.start_over(7, 0)
+        log.clean_on_disk = 0
+        start_over = log.start_over
+
+        def watched(offset: int, now_ms: int) -> None:
+            running.extend(services.flusher._running)
+            start_over(offset, now_ms)
+
+        monkeypatch.setattr(log, "start_over", watched)
+        services.flusher.schedule(partition, 0)
+        logs = FollowerLog(
+            services.flusher, services.staging, services.threads, services.clock,
+            services.background.checkpoints.write, lambda _: None,
+        )  # fmt: skip
+        copied = encode_batch([Record(offset, 0, None, b"x") for offset in range(5, 10)], base_offset=5)
+        await logs.append(partition, memoryview(copied), lambda: True)
+        assert running == []
+        assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (7, 10, 5)
