@@ -17,10 +17,10 @@ from functools import cache
 from typing import NamedTuple, TypeVar, cast
 
 from .apis import ApiKey, request_class
-from .codec import Piece, decoder, encoder
+from .codec import Piece, decode, encoder
 from .decoding import FrameDecoder, compile_frame_decoder, skip_header_tags
 from .encoding import MAX_FRAME_BYTES, compile_frame_encoder, too_large
-from .errors import EncodeError, InvalidField, TrailingBytes, TruncatedMessage
+from .errors import EncodeError, InvalidField, TruncatedMessage
 from .primitives import Buffer
 from .schema import Message
 
@@ -29,8 +29,7 @@ M = TypeVar("M", bound=Message)
 # What a request begins with: it says how the rest is read.
 KEY_AND_VERSION = struct.Struct(">hh")
 _request_head = struct.Struct(">hhih")
-_size = struct.Struct(">i")
-_correlation_id = struct.Struct(">i")
+_int32 = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -90,7 +89,7 @@ def encode_request(
     if size > MAX_FRAME_BYTES:
         too_large(size)
     # The first piece is bytes in every message: a length precedes any records.
-    pieces[0] = _size.pack(size) + head + cast("bytes", pieces[0])
+    pieces[0] = _int32.pack(size) + head + cast("bytes", pieces[0])
     return pieces
 
 
@@ -115,14 +114,11 @@ def decode_response(buffer: Buffer, cls: type[M], version: int) -> tuple[int, M]
     """(correlation id, message) of a frame without its size. Raises DecodeError."""
     if len(buffer) < 4:
         raise TruncatedMessage(f"a response header does not fit in {len(buffer)} bytes")
-    (correlation_id,) = _correlation_id.unpack_from(buffer)
+    (correlation_id,) = _int32.unpack_from(buffer)
     position = 4
     if _has_tags(cls, version):
         position = _skip_tags(buffer, position)
-    message, end = decoder(cls, version)(buffer, position)
-    if end != len(buffer):
-        raise TrailingBytes(f"{cls.__name__} v{version} ends at offset {end} of {len(buffer)}")
-    return correlation_id, message
+    return correlation_id, decode(cls, version, buffer, position)
 
 
 def _has_tags(cls: type[Message], version: int) -> bool:

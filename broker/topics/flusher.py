@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...storage.errors import LogClosed, StorageError, is_lasting
@@ -28,6 +29,7 @@ PROGRESS_BYTES = 128 * 1024 * 1024
 # After a flush that failed for a reason that may pass, such as a full disk. Trying at once would keep a thread busy.
 RETRY_MS = 1000
 
+_DEADLINE = attrgetter("deadline_ms")
 _log = logging.getLogger(__name__)
 
 
@@ -70,7 +72,11 @@ class Flusher:
             return
         due = self._due.get(partition)
         if due is None or delay_ms < due.delay_ms:
-            self._due[partition] = self._sooner(due, self._timer(partition, delay_ms))
+            timer = self._timers.after(delay_ms, partial(self._flush_due, partition))
+            if due is not None:
+                timer, later = sorted((due.timer, timer), key=_DEADLINE)
+                later.cancel()
+            self._due[partition] = _Due(delay_ms, timer)
 
     async def flush(self, partition: PartitionState) -> None:
         """Wait until everything that the partition holds now is on disk. Raises StorageError."""
@@ -167,17 +173,6 @@ class Flusher:
             self.schedule(partition, 0)
 
     # -- Later -----------------------------------------------------------------------------------------
-
-    def _timer(self, partition: PartitionState, delay_ms: int) -> _Due:
-        return _Due(delay_ms, self._timers.after(delay_ms, partial(self._flush_due, partition)))
-
-    def _sooner(self, due: _Due | None, new: _Due) -> _Due:
-        """Return the one of two timers that fires first, with the new delay, and cancel the other."""
-        if due is None:
-            return new
-        first, other = (new, due) if new.timer.deadline_ms < due.timer.deadline_ms else (due, new)
-        other.timer.cancel()
-        return _Due(new.delay_ms, first.timer)
 
     def _flush_due(self, partition: PartitionState) -> None:
         del self._due[partition]

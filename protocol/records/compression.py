@@ -136,11 +136,7 @@ def _check_limit(size: int, limit: int) -> None:
 # -- none ------------------------------------------------------------------------------------------
 
 
-def _none_compress(data: Buffer, level: int | None) -> bytes:
-    return bytes(data)
-
-
-def _none_decompress(data: Buffer, limit: int) -> bytes:
+def _as_it_is(data: Buffer, _: int | None) -> bytes:
     return bytes(data)
 
 
@@ -383,7 +379,7 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
 
 
 _CODECS: dict[int, tuple[Callable[[Buffer, int | None], bytes], Callable[[Buffer, int], bytes]]] = {
-    Compression.NONE: (_none_compress, _none_decompress),
+    Compression.NONE: (_as_it_is, _as_it_is),
     Compression.GZIP: (_gzip_compress, _gzip_decompress),
     Compression.SNAPPY: (_snappy_compress, _snappy_decompress),
     Compression.LZ4: (_lz4_compress, _lz4_decompress),

@@ -133,10 +133,6 @@ class OffsetIndex(SparseIndex):
 
     __slots__ = ()
 
-    def room_for_one_more(self) -> int:
-        """Return what segment.index.bytes must be at least for another entry."""
-        return (len(self) + 1) * self.ENTRY.size
-
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
         self._keep(self._floor(offset - 1 - self._key_base) + 1)
@@ -160,6 +156,8 @@ class TimeIndex(SparseIndex):
 
     ENTRY = Struct(">qi")
     LOWEST_KEY = NO_TIMESTAMP
+    # A roll appends one, too.
+    ENTRIES_TO_COME = 2
 
     __slots__ = ()
 
@@ -167,10 +165,6 @@ class TimeIndex(SparseIndex):
         """Note the largest timestamp so far and the last offset of its batch, unless the last entry has it."""
         if timestamp_ms > self.last_entry()[0]:
             self.append(timestamp_ms, offset)
-
-    def room_for_one_more(self) -> int:
-        """Return what segment.index.bytes must be at least for another entry and the one that a roll appends."""
-        return (len(self) + 2) * self.ENTRY.size
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""

@@ -39,6 +39,8 @@ class SparseIndex:
     ENTRY: Struct
     # The lowest key, where the values are the offsets; None: the keys are.
     LOWEST_KEY: int | None = None
+    # How many entries segment.index.bytes must have room for, behind those that are there.
+    ENTRIES_TO_COME = 1
 
     __slots__ = (
         "_block",
@@ -144,6 +146,10 @@ class SparseIndex:
         return self.entry(slot, cached=cached) if slot < len(self) else None
 
     # -- for the subclasses ------------------------------------------------------------------------
+
+    def room_for_one_more(self) -> int:
+        """Return what segment.index.bytes must be at least for another entry."""
+        return (len(self) + self.ENTRIES_TO_COME) * self.ENTRY.size
 
     def _first_from(self, value: int, *, cached: bool = False) -> int:
         """Return the number of the first entry with `value` or more."""
