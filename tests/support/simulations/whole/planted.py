@@ -16,9 +16,9 @@ from odradek.broker.cluster.controller import election
 from odradek.broker.cluster.member import Member
 from odradek.broker.coordination.classic import guards
 from odradek.broker.coordination.consumer import departure, heartbeat, offsets, regexes
+from odradek.broker.coordination.coordinator_log import CoordinatorLog
 from odradek.broker.coordination.share_groups import heartbeat as share_heartbeat
 from odradek.broker.coordination.share_states import machine as share_machine
-from odradek.broker.coordination.share_states.state_log import StateTopicLog
 from odradek.broker.coordination.transactions import lost, markers, query, query_records
 from odradek.broker.log_dirs import data_dir
 from odradek.broker.replication.follower_log import FollowerLog
@@ -198,10 +198,10 @@ PLANTS = (
         3,
         (
             Change(
-                StateTopicLog,
+                CoordinatorLog,
                 "append",
-                "self._log.append(partition, records, committed, producer, durable_after)",
-                "self._log.append(partition, records, lambda _: None, producer, durable_after); committed(None)",
+                "elif not target.must_flush",
+                "elif self._name == '__share_group_state' or not target.must_flush",
             ),
         ),
     ),
