@@ -133,22 +133,28 @@ NewPool = Callable[[str, int], Pool]
 
 def _submit(pool: Pool, work: Callable[[], Result], future: asyncio.Future[Result], ended: Callable[[], None]) -> None:
     """Run `work` in a thread. Then, on the event loop, call `ended` and give the future the result or the exception."""
-    loop = asyncio.get_running_loop()
+    # Thousands may wait for a thread, and Python's collector looks at all that is made for each: no closures here.
+    pool.submit(partial(_run, asyncio.get_running_loop(), work, future, ended))
 
-    def finish(settle: Callable[[], None]) -> None:
-        ended()
-        if not future.done():
-            settle()
 
-    def run() -> None:
-        try:
-            settle = partial(future.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - passed on to the future, not swallowed
-            settle = partial(future.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(finish, settle)
+def _run(
+    loop: asyncio.AbstractEventLoop,
+    work: Callable[[], Result],
+    future: asyncio.Future[Result],
+    ended: Callable[[], None],
+) -> None:
+    try:
+        settle = partial(future.set_result, work())
+    except BaseException as error:  # noqa: BLE001 - passed on to the future, not swallowed
+        settle = partial(future.set_exception, error)
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(_finish, future, ended, settle)
 
-    pool.submit(run)
+
+def _finish(future: asyncio.Future[Any], ended: Callable[[], None], settle: Callable[[], None]) -> None:
+    ended()
+    if not future.done():
+        settle()
 
 
 class _Running(NamedTuple):
