@@ -156,7 +156,8 @@ def nodes(path: Path) -> dict[type[ast.AST], list[Any]]:
 def parsed() -> Iterator[None]:
     """Parse every module out of the collector's sight: it would look at each of a million nodes again and again.
 
-    They go with the last test. Each `gc.collect()` of a later one would take two seconds.
+    They go with the last test, and what was frozen before stays so: each `gc.collect()` of a later test would take two
+    seconds.
     """
     gc.disable()
     try:
@@ -169,6 +170,7 @@ def parsed() -> Iterator[None]:
     gc.unfreeze()
     house.nodes.cache_clear()
     house.tree_of.cache_clear()
+    gc.freeze()
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

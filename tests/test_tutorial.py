@@ -18,6 +18,7 @@ from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clusters.zookeeper import why_missing
 from odradek.tests.support.documents.command import threaded_broker
 from odradek.tests.support.documents.page import WITHIN_S, Reader
+from odradek.tests.support.spark.spark_jvm import environment
 from odradek.tests.test_docs import ROOT
 
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", (ROOT / "docs" / "tutorial.md").read_text(), re.MULTILINE))
@@ -46,9 +47,11 @@ def test_topics_a_group_and_a_transaction(reader: Reader) -> None:
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none")
-def test_spark(reader: Reader) -> None:
+def test_spark(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark", reason="the section needs pyspark (extra `spark`)")
     pytest.importorskip("pyiceberg", reason="the section needs pyiceberg (extra `archive`)")
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
     reader.follow(SECTIONS["Spark"])
 
 

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from odradek.tests.support.spark.spark_jvm import environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## (.*?)\n.*?^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -44,6 +45,8 @@ def test_a_recipe(tmp_path: Path, name: str) -> None:
     options = re.findall(r"^# run with: (.*)$", text, re.MULTILINE)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio", *" ".join(options).split()]
     activated = {**os.environ, "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
+    if "pyspark" in text and python == sys.executable:
+        activated |= environment()
     done = subprocess.run(
         command, cwd=tmp_path, env=activated, capture_output=True, text=True, check=False, timeout=300
     )

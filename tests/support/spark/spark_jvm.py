@@ -35,6 +35,11 @@ def java_options() -> str:
     return " ".join([*OPTIONS, f"-XX:SharedArchiveFile={archive()}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"])
 
 
+def environment() -> dict[str, str]:
+    """Return what makes the sessions of programs start so that know nothing of tests."""
+    return {"SPARK_HOME": str(home()), "SPARK_SUBMIT_OPTS": java_options()}
+
+
 @cache
 def archive() -> Path:
     """Return the archive for this PySpark and this Java; the first process makes it while others wait."""

@@ -14,7 +14,7 @@ from odradek.broker.network.routes import ROUTES
 
 from .faults import MANY
 from .planted import PLANTS, find
-from .run import many_runs, nodes_of, run, shortest
+from .run import expect_many_runs, nodes_of, run, shortest
 
 _PAGE = Path(__file__).parents[4] / "docs" / "simulation.md"
 _BEGIN, _END = "<!-- planted -->", "<!-- /planted -->"
@@ -29,10 +29,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--nodes", type=int, choices=(1, 3), help="so many brokers; without it one and three in turns")
     options = parser.parse_args()
-    with many_runs():
-        if options.what == "planted":
-            return _planted(options.seeds)
-        return _seeds(range(options.first, options.first + options.seeds), options.nodes)
+    expect_many_runs()
+    if options.what == "planted":
+        return _planted(options.seeds)
+    return _seeds(range(options.first, options.first + options.seeds), options.nodes)
 
 
 def _seeds(seeds: range, nodes: int | None) -> int:
