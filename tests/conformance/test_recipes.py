@@ -17,7 +17,7 @@ from odradek.tests.support.spark.spark_jvm import environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## (.*?)\n.*?^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-PYTHONS = [sys.executable, os.path.abspath(os.environ.get("ODRADEK_RECIPES", sys.executable))]
+PYTHONS = list(dict.fromkeys((sys.executable, os.path.abspath(os.environ.get("ODRADEK_RECIPES", sys.executable)))))
 
 
 def missing(python: str, text: str) -> list[str]:
