@@ -42,6 +42,7 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ZooKeeperTable),
     **definitions_of(QuotaTable),
 }
+_ROWS = {each.attribute: each for each in BROKER_CONFIGS.values()}
 
 
 class BrokerConfig(
@@ -72,10 +73,10 @@ class BrokerConfig(
         return f"BrokerConfig({', '.join(shown)})"
 
     def __post_init__(self) -> None:
-        for row in BROKER_CONFIGS.values():
-            value = getattr(self, row.attribute)
-            if value != row.default:
-                row.validate(value)
+        values = vars(self)
+        for name, row in _ROWS.items():
+            if values[name] != row.default:
+                row.validate(values[name])
         self._unite_ids()
         check_authorizer(self)
         check_zookeeper(self)

@@ -11,9 +11,9 @@ what is allowed and what was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
 
 from ...protocol.primitives import BLANKS
 
@@ -243,17 +243,28 @@ class ConfigTable:
     These methods serve every table: to generate them for the 230 fields of BrokerConfig took a twentieth of a start.
     """
 
+    # Of all fields, by name, and the fields whose values are made or must be given.
+    _defaults: ClassVar[dict[str, Any]]
+    _made: ClassVar[list[Field[Any]]]
+
     def __init_subclass__(cls) -> None:
         dataclass(init=False, repr=False, eq=False)(cls)
+        made = fields(cast(Any, cls))
+        cls._defaults = {each.name: each.default for each in made}
+        cls._made = [each for each in made if each.default is MISSING]
 
     if not TYPE_CHECKING:  # checkers make the initialiser from the fields
 
         def __init__(self, **values: Any) -> None:
-            for each in fields(self):
-                value = values.pop(each.name, each.default)
-                vars(self)[each.name] = each.default_factory() if value is MISSING else value
-            if values:
-                raise TypeError(f"{type(self).__name__}() does not know {', '.join(values)}")
+            found = vars(self)
+            found.update(self._defaults)
+            found.update(values)
+            if len(found) > len(self._defaults):
+                unknown = ", ".join(each for each in values if each not in self._defaults)
+                raise TypeError(f"{type(self).__name__}() does not know {unknown}")
+            for each in self._made:
+                if each.name not in values:
+                    found[each.name] = each.default_factory()
             self.__post_init__()
 
     def __post_init__(self) -> None:
