@@ -55,7 +55,9 @@ def _runs() -> list[tuple[int, int]]:
     return [*first, *((each, nodes_of(each)) for each in (*seeds((), range(2_000)), *FOUND))]
 
 
-@pytest.mark.parametrize(("seed", "nodes"), _runs())
+@pytest.mark.parametrize(
+    ("seed", "nodes"), [pytest.param(*each, id=f"{each[0]}{' of three' * (each[1] > 1)}") for each in _runs()]
+)
 def test_the_judge_has_no_objection(seed: int, nodes: int) -> None:
     assert _fingerprint(seed, nodes)
 
