@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -81,18 +82,14 @@ def _write(folder: Path, batches: Iterator[Batch]) -> tuple[int, int]:
     segment: BinaryIO | None = None
     base = size = records = 0
     first = -1
-    try:
+    with ExitStack() as opened:
         for each in batches:
             if segment is None or size > _SEGMENT_BYTES or each.last - base > _MAX_DELTA:
-                if segment is not None:
-                    segment.close()
+                opened.close()
                 base, size = each.first, 0
-                segment = (folder / f"{base:020}.log").open("wb")
+                segment = opened.enter_context((folder / f"{base:020}.log").open("wb"))
             segment.write(each.data)
             size += len(each.data)
             records += each.records
             first = each.first if first < 0 else first
-    finally:
-        if segment is not None:
-            segment.close()
     return first, records

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .errors import CliError
+from .group_kinds import offsets_of
 from .output import print_rows
 from .session import with_admin
 
@@ -98,11 +99,11 @@ def show_topics(topics: Sequence[str], *, if_exists: bool) -> None:
     print_rows(("topic", "partitions"), with_admin(work).items())
 
 
-def show_groups(groups: Sequence[str], count: Callable[[Admin, str], Awaitable[int]]) -> None:
+def show_groups(groups: Sequence[str]) -> None:
     """Print the groups that would be deleted, with their state and how many offsets each has committed."""
 
     async def work(admin: Admin) -> list[tuple[str, str, int]]:
         described = await admin.describe_groups(*groups)
-        return [(name, group.state, await count(admin, name)) for name, group in described.items()]
+        return [(name, group.state, len(await offsets_of(admin, name))) for name, group in described.items()]
 
     print_rows(("group", "state", "offsets"), with_admin(work))

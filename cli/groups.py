@@ -210,7 +210,7 @@ def delete(groups: tuple[str, ...], yes: bool, dry_run: bool) -> None:
       odradek groups delete delays arrivals --yes
     """
     if dry_run:
-        show_groups(groups, _count)
+        show_groups(groups)
         return
     confirm(deletion_question("group", groups, "offsets"), yes, "nothing was deleted")
 
@@ -246,10 +246,6 @@ def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool) -> None:
     deleted = with_admin(work)
     if dry_run:
         show_places(deleted, "offset")
-
-
-async def _count(admin: Admin, group: str) -> int:
-    return len(await offsets_of(admin, group))
 
 
 async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:

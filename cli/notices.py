@@ -9,9 +9,12 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from ..client import Consumer, Producer
 
 # A shorter loss, as while a broker closes an idle connection, is not worth a line.
 _SAID_AFTER_S = 1.0
@@ -20,17 +23,8 @@ _LOOKS_EVERY_S = 0.2
 _REASONS = 100
 
 
-class Connected(Protocol):
-    """A producer or a consumer."""
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open."""
-        ...
-
-
 @asynccontextmanager
-async def connection_notice(client: Connected, address: str) -> AsyncGenerator[None]:
+async def connection_notice(client: Consumer | Producer, address: str) -> AsyncGenerator[None]:
     """Watch a client's connection while the block runs. Without one, nothing is said of requests that fail."""
     from ..client.core.clock import log
 
@@ -101,7 +95,7 @@ def _handled(log: logging.Logger, handler: logging.Handler) -> Generator[None]:
         log.removeHandler(handler)
 
 
-async def _watch(client: Connected, address: str) -> None:
+async def _watch(client: Consumer | Producer, address: str) -> None:
     loop = asyncio.get_running_loop()
     lost_at: float | None = None
     said = False

@@ -11,13 +11,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .connection_options import connection_options
+from .connection_options import Decorator, connection_options, with_options
 from .errors import CliError
 from .names import TOPIC
 from .notices import login_notice
@@ -149,20 +149,15 @@ def _print(row: dict[str, Any]) -> None:
     print_rows(tuple(row), [row])
 
 
-def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _sent(records: int, least_bytes: int) -> Decorator:
     """Return a decorator that gives a command --records and --size, for what it sends."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name, what, least, most, default, text in (
-            ("--size", "BYTES", least_bytes, 1 << 20, 100, "The size of a value."),
-            ("--records", "N", 1, None, records, "How many to send."),
-        ):
-            allowed = WholeNumber(least, most)
-            option = click.option(name, metavar=what, type=allowed, default=default, show_default=True, help=text)
-            function = option(function)
-        return function
-
-    return decorate
+    options = (
+        click.option("--records", metavar="N", type=WholeNumber(1), default=records, show_default=True,
+                     help="How many to send."),
+        click.option("--size", metavar="BYTES", type=WholeNumber(least_bytes, 1 << 20), default=100, show_default=True,
+                     help="The size of a value."),
+    )  # fmt: skip
+    return partial(with_options, options)
 
 
 # -- Produce

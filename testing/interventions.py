@@ -21,7 +21,6 @@ from .door import Door
 # How often a wait for background work looks again.
 _LOOK_AGAIN_S = 0.001
 _SETTLED_WITHIN_S = 60.0
-_SALT_BYTES = 24
 
 
 class MovableClock(Clock):

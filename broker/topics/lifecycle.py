@@ -7,7 +7,6 @@ delay nobody. A caller that cannot wait finishes all steps at once.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Generator
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -16,7 +15,6 @@ from .topic import Topic
 
 # Makes one partition a step and returns the topic. It undoes what it made before it raises a StorageError.
 Steps = Generator[None, None, Topic]
-_log = logging.getLogger(__name__)
 
 
 class Creation:

@@ -45,7 +45,6 @@ _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 
-_CRC_AT = 12
 _CRC_FROM = 16
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
