@@ -17,7 +17,7 @@ import click
 
 from .. import __version__
 from .errors import (
-    discard_blocked_output,
+    discard_output,
     escape_unknown_characters,
     flush_output,
     open_closed_streams,
@@ -64,7 +64,7 @@ def _ends_in_one_line() -> Generator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        discard_blocked_output()
+        discard_output(if_blocked=True)
         raise click.exceptions.Exit(130) from None
     except click.NoSuchOption as error:
         from .usage_errors import explained

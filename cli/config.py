@@ -103,9 +103,12 @@ def describe(names: tuple[str, ...], changed: bool, **resource: Any) -> None:
       odradek config describe retention.ms segment.bytes --topic flights
       odradek config describe --all-brokers
     """
+    chosen = _chosen(**resource)
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        owner = await _owner(admin, **resource)
+        from ..client import ConfigResource
+
+        owner = chosen or ConfigResource.broker((await admin.describe_cluster()).controller_id)
         found = await admin.describe_configs([owner], names=names or None)
         missing = sorted(set(names) - found[owner].keys())
         # The resource of every broker has only the configs that were changed for it.
@@ -171,22 +174,17 @@ def set_(
     changes += [(*parse_pair(text, "--subtract"), "subtract") for text in subtracted]
     if not changes:
         raise click.UsageError("say what: NAME=VALUE, --delete, --append or --subtract")
-    if not any(value is not None and value is not False for value in resource.values()):
+    owner = _chosen(**resource)
+    if owner is None:
         raise click.UsageError("say whose: --topic, --group, --broker or --all-brokers")
+    from ..client import ConfigChange
 
-    async def work(admin: Admin) -> None:
-        from ..client import ConfigChange
-
-        owner = await _owner(admin, **resource)
-        wanted = [ConfigChange(name, value, operation) for name, value, operation in changes]
-        await admin.alter_configs({owner: wanted}, validate_only=validate_only)
-
-    with_admin(work)
+    wanted = [ConfigChange(name, value, operation) for name, value, operation in changes]
+    with_admin(lambda admin: admin.alter_configs({owner: wanted}, validate_only=validate_only))
 
 
-async def _owner(
-    admin: Admin, topic: str | None, group: str | None, broker: int | None, all_brokers: bool
-) -> ConfigResource:
+def _chosen(topic: str | None, group: str | None, broker: int | None, all_brokers: bool) -> ConfigResource | None:
+    """Return whose configs are meant, None if nobody is named. UsageError where several are."""
     from ..client import ConfigResource
 
     if (topic is not None) + (group is not None) + (broker is not None) + all_brokers > 1:
@@ -197,4 +195,4 @@ async def _owner(
         return ConfigResource.group(group)
     if all_brokers:
         return ConfigResource.every_broker()
-    return ConfigResource.broker((await admin.describe_cluster()).controller_id if broker is None else broker)
+    return None if broker is None else ConfigResource.broker(broker)

@@ -44,7 +44,8 @@ class _Reading:
     """What to read, and when to end."""
 
     topics: tuple[str, ...]
-    is_regex: bool
+    # With --regex: what the names of topics match.
+    patterns: tuple[re.Pattern[str], ...]
     partitions: tuple[int, ...]
     group: str | None
     offsets: OffsetRange
@@ -155,7 +156,8 @@ def command(
         # Whole batches are printed as bytes.
         line = replace(line, null_value=None)
     decoders = formats.decoders(as_objects=as_json)
-    reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait, decoders)
+    patterns = _compiled(topics) if regex else ()
+    reading = _Reading(topics, patterns, partitions, group, offsets, isolation, limit, until_end, wait, decoders)
     run(_consume(reading, line, bootstrap_server))
 
 
@@ -272,8 +274,8 @@ async def _partitions(admin: Admin, reading: _Reading) -> tuple[list[str], list[
     from ..client import TopicPartition
     from ..client.errors import UnknownTopic
 
-    if reading.is_regex:
-        names = await _matching(admin, reading.topics)
+    if reading.patterns:
+        names = await _matching(admin, reading.patterns)
     else:
         names = list(dict.fromkeys(reading.topics))
     described = await admin.describe_topics(*names)
@@ -287,19 +289,18 @@ async def _partitions(admin: Admin, reading: _Reading) -> tuple[list[str], list[
     return names, list(dict.fromkeys(partitions))
 
 
-async def _matching(admin: Admin, patterns: tuple[str, ...]) -> list[str]:
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     try:
-        expressions = [re.compile(pattern) for pattern in patterns]
+        return tuple(map(re.compile, patterns))
     except re.error as error:
         raise click.UsageError(f"--regex: {error.pattern!r}: {error.msg}") from None
-    topics = (await admin.describe_topics()).values()
-    found = [
-        topic.name
-        for topic in topics
-        if not topic.is_internal and any(expression.fullmatch(topic.name) for expression in expressions)
-    ]
+
+
+async def _matching(admin: Admin, patterns: tuple[re.Pattern[str], ...]) -> list[str]:
+    names = [topic.name for topic in (await admin.describe_topics()).values() if not topic.is_internal]
+    found = [name for name in names if any(each.fullmatch(name) for each in patterns)]
     if not found:
-        raise CliError(f"no topic matches {' or '.join(map(repr, patterns))}")
+        raise CliError(f"no topic matches {' or '.join(repr(each.pattern) for each in patterns)}")
     return sorted(found)
 
 

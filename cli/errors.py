@@ -87,22 +87,17 @@ def cannot_listen(host: str, port: int, error: OSError) -> CliError:
     )
 
 
-def discard_blocked_output() -> None:
-    """Drop the buffered rest if its reader takes nothing now: the interpreter would wait for the reader at its end."""
+def discard_output(*, if_blocked: bool = False) -> None:
+    """Send standard output to nowhere, so that the interpreter does not try to write the buffered rest at its end.
+
+    With `if_blocked` only where its reader takes nothing now: the interpreter would wait for the reader.
+    """
     try:
         fd = sys.stdout.fileno()
     except (OSError, ValueError):
         return  # not a real file: a test captures it
-    if not select([], [fd], [], 0)[1]:
-        discard_output()
-
-
-def discard_output() -> None:
-    """Send standard output to nowhere, so that the interpreter does not try to write the buffered rest at its end."""
-    try:
-        fd = sys.stdout.fileno()
-    except (OSError, ValueError):
-        return  # not a real file: a test captures it
+    if if_blocked and select([], [fd], [], 0)[1]:
+        return
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, fd)
     os.close(null)

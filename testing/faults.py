@@ -149,12 +149,9 @@ def check(faults: Iterable[Fault]) -> None:
 
 def api_named(name: str) -> ApiKey:
     """Return the API of a name as Kafka writes it: "Produce", "OffsetCommit". Unavailable names the nearest."""
-    names = {_plain(each.name): each for each in ApiKey}
-    key = names.get(_plain(name))
+    key = {_plain(each.name): each for each in ApiKey}.get(_plain(name))
     if key is None:
-        close, _ = nearest(_plain(name), names)
-        hint = f": did you mean {api_name(names[close])}?" if close else ""
-        raise Unavailable(f"Kafka has no API {name!r}{hint}")
+        raise Unavailable(f"Kafka has no API {name!r}{_did_you_mean(name, map(api_name, ApiKey))}")
     return key
 
 
@@ -173,12 +170,14 @@ def error_named(name: str | int | ErrorCode) -> ErrorCode:
     if found is ErrorCode.NONE:
         raise Unavailable(f"{name!r} is no error")
     if found is None:
-        close, _ = nearest(
-            str(name).replace("_", "."), [each.lower().replace("_", ".") for each in ErrorCode.__members__]
-        )
-        hint = f": did you mean {close.upper().replace('.', '_')}?" if close else ""
-        raise Unavailable(f"Kafka has no error {name!r}{hint}")
+        raise Unavailable(f"Kafka has no error {name!r}{_did_you_mean(str(name), ErrorCode.__members__)}")
     return found
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    names = {_plain(each): each for each in known}
+    close, _ = nearest(_plain(name), names)
+    return f": did you mean {names[close]}?" if close else ""
 
 
 def _plain(name: str) -> str:

@@ -75,6 +75,17 @@ def test_a_value_out_of_range_in_words() -> None:
         assert run(*words.split()).stderr.splitlines()[-1] == f"Error: {said}"
 
 
+def test_wrong_usage_is_told_whether_a_broker_is_there_or_not() -> None:
+    owners = "only one of --topic, --group, --broker and --all-brokers"
+    for words, said in (
+        ("config describe --topic t --group g", owners),
+        ("config set retention.ms=1 --topic t --group g", owners),
+        ("consume [ --regex", "--regex: '[': unterminated character set"),
+    ):
+        ended = run(*words.split(), "-b", "127.0.0.1:1")
+        assert (ended.exit_code, ended.stderr.splitlines()[-1]) == (2, f"Error: {said}")
+
+
 @pytest.mark.parametrize("form", ["{}", "-{}", "@{}", "0-{}", "{}-{}"])
 def test_an_offset_that_no_log_reaches_is_wrong_usage(form: str) -> None:
     text = form.replace("{}", "9" * 20)
