@@ -46,7 +46,7 @@ from .leaving import move_leaders_away
 from .lost_records import lacking, leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
-from .registration import Registered, holder_of, join_cluster, register, share_secret, take_broker_id
+from .registration import holder_of, join_cluster, register, share_secret, take_broker_id
 from .security import ClusterSecurity
 from .security_znodes import ACL_PARENTS
 from .znodes import (
@@ -257,12 +257,12 @@ class Member:
             self._own_znode_changed.clear()
             if is_start:
                 is_start = not await self._leave_what_it_lacks(registration)
-            outcome = await run(register(registration, self.zookeeper.session_id))
-            if isinstance(outcome, Registered):
+            found = await run(register(registration, self.zookeeper.session_id))
+            if isinstance(found, int):
                 break
-            host, port = outcome.holder.address
+            host, port = found.address
             remaining_s = deadline - asyncio.get_running_loop().time()
-            if not outcome.holder.shares_address(registration) or remaining_s <= 0:
+            if not found.shares_address(registration) or remaining_s <= 0:
                 why = f"broker.id {self.broker_id} is taken by the broker at {host}:{port}"
                 raise StartError(f"{why}: choose another broker.id, or stop that broker")
             _log.info("broker %d is still registered by its last run: waiting for that session to end", self.broker_id)
@@ -272,10 +272,10 @@ class Member:
                 await asyncio.wait_for(self._own_znode_changed.wait(), min(remaining_s, _REPORT_S))
             except TimeoutError:
                 continue
-        self._parts.replicas.broker_epoch = outcome.broker_epoch
+        self._parts.replicas.broker_epoch = found
         self._is_registered = True
         await run(write(Create(FEATURE, encode_feature())))
-        _log.info("broker %d is registered, epoch %d", self.broker_id, outcome.broker_epoch)
+        _log.info("broker %d is registered, epoch %d", self.broker_id, found)
 
     async def _leave_what_it_lacks(self, registration: Registration) -> bool:
         """Leave the ISRs of partitions that may lack records. Return whether nobody has this broker's number now.

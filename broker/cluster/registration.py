@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...zookeeper.operations import Create, Put, Steps, create, read, write
 from .znodes import (
     BROKER_SEQUENCE,
@@ -17,18 +15,6 @@ from .znodes import (
     encode_cluster_id,
     encode_registration,
 )
-
-
-class Registered(NamedTuple):
-    """The broker is registered. Its epoch numbers this registration over the whole ensemble."""
-
-    broker_epoch: int
-
-
-class Taken(NamedTuple):
-    """Another broker, or an earlier run of this one whose session still lives, has the id."""
-
-    holder: Registration
 
 
 def join_cluster(own_id: str) -> Steps[str]:
@@ -70,8 +56,12 @@ def holder_of(broker_id: int) -> Steps[Registration | None]:
     return None if found is None else decode_registration(broker_id, found.data, found.czxid)
 
 
-def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]:
-    """Make the broker's ephemeral znode, unless another session has made it. Watch for the next change of it."""
+def register(broker: Registration, session_id: int) -> Steps[int | Registration]:
+    """Make the broker's ephemeral znode, unless another session has made it. Watch for the next change of it.
+
+    Return the broker's epoch, which numbers this registration over the whole ensemble; or what is registered with the
+    id: another broker, or an earlier run of this one whose session still lives.
+    """
     path = broker_path(broker.broker_id)
     while True:
         yield from create(Create(path, encode_registration(broker), ephemeral=True))
@@ -80,5 +70,5 @@ def register(broker: Registration, session_id: int) -> Steps[Registered | Taken]
             # The holder has gone in between.
             continue
         if found.owner == session_id:
-            return Registered(found.czxid)
-        return Taken(decode_registration(broker.broker_id, found.data, found.czxid))
+            return found.czxid
+        return decode_registration(broker.broker_id, found.data, found.czxid)

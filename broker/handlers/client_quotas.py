@@ -6,7 +6,7 @@ changes of one entity are made together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -69,7 +69,9 @@ async def alter_client_quotas(
             result.error_code, result.error_message = int(rejected.code), rejected.message
         results[who] = result
     if not request.validate_only:
-        for entity, error in (await _make(services, changes)).items():
+        quotas = services.security.quotas
+        others = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
+        for entity, error in (await services.security.put_quotas(others)).items():
             result = of_entities[entity]
             result.error_code, result.error_message = int(error.code), error.message
     return AlterClientQuotasResponse(entries=list(results.values()))
@@ -94,13 +96,6 @@ def _changed(services: Services, entity: Entity, ops: list[OpData], others: int)
         why = f"There are {len(quotas)} entities with quotas, and at most {MAX_ENTITIES} can be. A default covers many."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
     return values
-
-
-async def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> Mapping[Entity, KafkaError]:
-    """Make the changes. Return the errors of entities that stay as they were."""
-    quotas = services.security.quotas
-    changed = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
-    return await services.security.put_quotas(changed)
 
 
 def describe_client_quotas(

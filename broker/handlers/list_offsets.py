@@ -46,10 +46,10 @@ CONSUMER = -1
 DEBUGGING_CONSUMER = -2
 _NO_TIMESTAMP = -1
 _NO_OFFSET = -1
-_NO_EPOCH = -1
 
 # (timestamp, offset, leader epoch)
 Found = tuple[int, int, int]
+_NOTHING: Found = (_NO_TIMESTAMP, _NO_OFFSET, -1)
 # Topic, partition.
 _Key = tuple[str, int]
 _Search = tuple[Partition, Callable[[LogView], object]]
@@ -188,9 +188,9 @@ def _find(partition: Partition, timestamp: int, end: int, found: object) -> Foun
         case -3:
             return _largest_timestamp(partition, end, cast(tuple[int, int], _looked_up(found)))
         case -5 | -6:
-            return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
+            return _NOTHING
         case _:
-            return cast("Found | None", _looked_up(found)) or (_NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
+            return cast("Found | None", _looked_up(found)) or _NOTHING
 
 
 def _needs_end(timestamp: int, offset: int) -> bool:
@@ -225,5 +225,5 @@ def _largest_timestamp(partition: Partition, end: int, found: tuple[int, int]) -
     """Return the record with the largest timestamp; as in Kafka nothing, if the reader may not see it yet."""
     timestamp, offset = found
     if not 0 <= offset < end:
-        return _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH
+        return _NOTHING
     return timestamp, offset, partition.log.epochs.epoch_for(offset)

@@ -33,20 +33,17 @@ class BadSuite(Exception):
     """A cipher suite that cannot be used."""
 
 
-class Suites(NamedTuple):
-    """OpenSSL's names for TLS 1.2, separated by colons, and whether TLS 1.3 may be spoken."""
+def openssl_names(suites: Iterable[str]) -> tuple[str, set[ssl.TLSVersion]]:
+    """Return OpenSSL's names of those for TLS 1.2, separated by colons, and the versions that have any suite.
 
-    names: str
-    allows_tls_1_3: bool
-
-
-def openssl_names(suites: Iterable[str]) -> Suites:
-    """Return OpenSSL's names of these suites. Raises BadSuite."""
+    Raises BadSuite.
+    """
     wanted = {name.strip().upper() for name in suites}
     of_1_3 = wanted & TLS_1_3
     if of_1_3 and of_1_3 != TLS_1_3:
         raise BadSuite(f"{min(of_1_3)} cannot be chosen alone: name all of {', '.join(sorted(TLS_1_3))}, or none")
-    return Suites(":".join(_openssl_name(name) for name in sorted(wanted - TLS_1_3)), bool(of_1_3))
+    versions = {ssl.TLSVersion.TLSv1_3 if name in TLS_1_3 else ssl.TLSVersion.TLSv1_2 for name in wanted}
+    return ":".join(_openssl_name(name) for name in sorted(wanted - TLS_1_3)), versions
 
 
 def _openssl_name(name: str) -> str:
@@ -197,10 +194,10 @@ def _set_protocols(context: ssl.SSLContext, config: ListenerConfig) -> None:
     allowed = {versions[name] for name in config.ssl_enabled_protocols}
     if config.ssl_cipher_suites:
         try:
-            suites = openssl_names(config.ssl_cipher_suites)
-            allowed &= _versions_of(suites.names, suites.allows_tls_1_3)
-            if suites.names:
-                context.set_ciphers(suites.names)
+            names, versions_of_suites = openssl_names(config.ssl_cipher_suites)
+            allowed &= versions_of_suites
+            if names:
+                context.set_ciphers(names)
         except BadSuite as error:
             raise StoreError(f"ssl.cipher.suites: {error}") from None
         except ssl.SSLError:
@@ -209,11 +206,6 @@ def _set_protocols(context: ssl.SSLContext, config: ListenerConfig) -> None:
         raise StoreError("ssl.enabled.protocols and ssl.cipher.suites leave no version of TLS")
     context.minimum_version, context.maximum_version = min(allowed), max(allowed)
     context.options |= ssl.OP_NO_RENEGOTIATION
-
-
-def _versions_of(names: str, allows_tls_1_3: bool) -> set[ssl.TLSVersion]:
-    found = {ssl.TLSVersion.TLSv1_2} if names else set[ssl.TLSVersion]()
-    return found | ({ssl.TLSVersion.TLSv1_3} if allows_tls_1_3 else set())
 
 
 def _words(error: ssl.SSLError, config: ListenerConfig, is_encrypted: bool) -> str:

@@ -26,36 +26,29 @@ class Won(NamedTuple):
     fence: int
 
 
-class Lost(NamedTuple):
-    """Another broker is the controller; -1 where it has gone again meanwhile."""
-
-    controller_id: int
-
-
-def stand(broker_id: int, now_ms: int) -> Steps[Won | Lost]:
-    """Become the controller if there is none, and watch for the end of the one that there is.
+def stand(broker_id: int, now_ms: int) -> Steps[Won | None]:
+    """Become the controller if there is none, and watch for the end of the one that there is, another broker: None.
 
     Raises BadZnode where `/controller` or `/controller_epoch` makes no sense. Both are watched: when somebody has
     mended it, this broker stands again.
 
     A term of this broker that is still written down is one that it has given up: it ends, and another begins.
     """
-    present = yield from read(CONTROLLER, watch=True)
-    if present is not None:
-        holder = decode_controller(present.data)
-        if holder != broker_id or (yield from write(Delete(CONTROLLER, present.version))) is not None:
-            return Lost(holder if holder != broker_id else -1)
-    yield from write(Create(CONTROLLER_EPOCH, encode_controller_epoch(0)))
-    known = yield from read(CONTROLLER_EPOCH, watch=True)
-    if known is None:
-        return Lost(-1)
-    epoch = decode_controller_epoch(known.data) + 1
-    claim = Create(CONTROLLER, encode_controller(broker_id, now_ms), ephemeral=True)
-    failure = yield from write(claim, Put(CONTROLLER_EPOCH, encode_controller_epoch(epoch), known.version))
-    if failure is None:
-        return Won(epoch, known.version + 1)
-    present = yield from read(CONTROLLER, watch=True)
-    return Lost(-1 if present is None else decode_controller(present.data))
+    while True:
+        present = yield from read(CONTROLLER, watch=True)
+        if present is not None:
+            if decode_controller(present.data) != broker_id:
+                return None
+            if (yield from write(Delete(CONTROLLER, present.version))) is not None:
+                continue
+        yield from write(Create(CONTROLLER_EPOCH, encode_controller_epoch(0)))
+        known = yield from read(CONTROLLER_EPOCH, watch=True)
+        if known is None:
+            continue
+        epoch = decode_controller_epoch(known.data) + 1
+        claim = Create(CONTROLLER, encode_controller(broker_id, now_ms), ephemeral=True)
+        if (yield from write(claim, Put(CONTROLLER_EPOCH, encode_controller_epoch(epoch), known.version))) is None:
+            return Won(epoch, known.version + 1)
 
 
 def step_down(broker_id: int) -> Steps[None]:

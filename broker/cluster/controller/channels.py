@@ -47,9 +47,9 @@ class Channels:
         inter_broker: InterBroker,
     ) -> None:
         """`own` is the broker that is the controller."""
-        self._sender = controller_id, controller_epoch
-        self._timeout_s = timeout_s
-        self._on_response = on_response
+        self.sender = controller_id, controller_epoch
+        self.timeout_s = timeout_s
+        self.on_response = on_response
         self._on_overflow = on_overflow
         self._own = own
         self._inter_broker = inter_broker
@@ -63,8 +63,8 @@ class Channels:
                 self._channels.pop(broker).close()
         for broker, registration in live.items():
             if broker not in self._channels:
-                peer = self._own if broker == self._sender[0] else self._peer_to(registration)
-                self._channels[broker] = _Channel(registration, peer, self._sender, self._timeout_s, self._on_response)
+                peer = self._own if broker == self.sender[0] else self._peer_to(registration)
+                self._channels[broker] = _Channel(self, registration, peer)
 
     def send(self, message: Message) -> Iterator[None]:
         """Send a message when those before it have been answered. One to a broker that is gone is dropped.
@@ -90,24 +90,15 @@ class Channels:
         address = self._inter_broker.address_of(registration.addresses)
         if address is None:
             return Unreachable(registration.broker_id, self._inter_broker.listener)
-        return self._inter_broker.peer(*address, f"odradek-controller-{self._sender[0]}")
+        return self._inter_broker.peer(*address, f"odradek-controller-{self.sender[0]}")
 
 
 class _Channel:
     """The way to one broker."""
 
-    def __init__(
-        self,
-        registration: Registration,
-        peer: Peer | OwnBroker | Unreachable,
-        sender: tuple[int, int],
-        timeout_s: float,
-        on_response: OnResponse,
-    ) -> None:
+    def __init__(self, channels: Channels, registration: Registration, peer: Peer | OwnBroker | Unreachable) -> None:
         self.registration = registration
-        self._sender = sender
-        self._timeout_s = timeout_s
-        self._on_response = on_response
+        self._channels = channels
         self._peer = peer
         self._waiting: deque[Message] = deque()
         self._has_work = asyncio.Event()
@@ -139,9 +130,10 @@ class _Channel:
 
     async def _deliver(self, message: Message) -> None:
         is_large = not isinstance(message, StopReplicas) and len(message.updates) > LARGE
-        make = partial(request_of, message, *self._sender, self.registration.epoch)
+        make = partial(request_of, message, *self._channels.sender, self.registration.epoch)
         request, version, response_type = await asyncio.to_thread(make) if is_large else make()
-        ask = partial(self._peer.request, request, version, response_type, self._timeout_s, is_large=is_large)
+        timeout_s = self._channels.timeout_s
+        ask = partial(self._peer.request, request, version, response_type, timeout_s, is_large=is_large)
         is_reported = False
         while True:
             try:
@@ -152,5 +144,5 @@ class _Channel:
                 is_reported = True
                 await asyncio.sleep(RETRY_S)
                 continue
-            self._on_response(self.registration, message, response)
+            self._channels.on_response(self.registration, message, response)
             return

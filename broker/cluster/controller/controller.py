@@ -36,7 +36,7 @@ from ..znodes import (
     Registration,
     TopicPartition,
 )
-from .candidacy import Lost, Won, is_elected, stand, step_down
+from .candidacy import Won, is_elected, stand, step_down
 from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
@@ -210,13 +210,11 @@ class Controller:
             if await self._zookeeper.run(is_elected(broker_id, term.machine.cluster.epoch)):
                 return
             self.resign()
-        outcome: Won | Lost = Lost(-1)
         self._is_standing = True
         try:
-            while outcome == Lost(-1):
-                outcome = await self._zookeeper.run(stand(broker_id, self._clock.now_ms()))
-            if isinstance(outcome, Won):
-                await self._take_over(outcome)
+            won = await self._zookeeper.run(stand(broker_id, self._clock.now_ms()))
+            if won is not None:
+                await self._take_over(won)
         finally:
             self._is_standing = False
 

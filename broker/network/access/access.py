@@ -227,16 +227,18 @@ def amending(access: Access, amend: Callable[[Caller, Any, Any], Iterator[int] |
 def only_seen(items: str, name: str, resource_type: ResourceType, what: str) -> Access:
     """Return the access of a list, in which a client sees what it may describe: the elements have names."""
 
-    def keep_seen(caller: Caller, response: Any) -> Iterator[int]:
-        def may_see(item: Any) -> bool:
-            return caller.may(Operation.DESCRIBE, resource_type, getattr(item, name), audited=False)
-
-        return keep_allowed(getattr(response, items), may_see)
-
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        return amended(proceed(request), partial(keep_seen, caller))
+        def may_see(item: Any) -> bool:
+            return sees(caller, resource_type, getattr(item, name))
+
+        return amended(proceed(request), lambda response: keep_allowed(getattr(response, items), may_see))
 
     return Access(f"nothing: only {what} are listed", check)
+
+
+def sees(caller: Caller, resource_type: ResourceType, name: str) -> bool:
+    """Return whether a client may describe a resource, which is left out of the response if not."""
+    return caller.may(Operation.DESCRIBE, resource_type, name, audited=False)
 
 
 def keep_allowed(items: list[Any], may: Callable[[Any], bool]) -> Iterator[int]:

@@ -27,7 +27,9 @@ from .access import (
     keep_allowed,
     list_of,
     named,
+    only_seen,
     refuse,
+    sees,
     whole,
 )
 from .caller import Caller, Proceed
@@ -100,7 +102,7 @@ def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
             assignment = getattr(each_member, field, None)  # a share group has no target
             topics |= {topic.topic_name for topic in assignment.topic_partitions} if assignment is not None else set()
         for name in topics:
-            if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
+            if not sees(caller, ResourceType.TOPIC, name):
                 _deny_group(group)
                 return
             yield 1
@@ -113,16 +115,16 @@ def _deny_group(group: Any) -> None:
     group.group_epoch, group.assignment_epoch, group.assignor_name = 0, 0, ""
 
 
+_seen_alone = only_seen("groups", "group_id", _GROUP, "groups with DESCRIBE")
+
+
 @as_access("DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")
 def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to ListGroups: all of them, or those that the client may describe."""
+    assert _seen_alone.check is not None
     if caller.may_cluster(Operation.DESCRIBE, audited=False):
         return proceed(request)
-
-    def may_see(group: Any) -> bool:
-        return caller.may(Operation.DESCRIBE, _GROUP, group.group_id, audited=False)
-
-    return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
+    return _seen_alone.check(caller, request, proceed)
 
 
 @as_access(
@@ -194,7 +196,7 @@ class _Asked:
 
 def _may_see(caller: Caller, items: Items, topic: Any) -> bool:
     name = named(caller, items, topic)
-    return name is not None and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
+    return name is not None and sees(caller, ResourceType.TOPIC, name)
 
 
 @as_access(
@@ -236,7 +238,7 @@ def _hide_share_offsets(caller: Caller, request: Any, response: Any) -> Iterator
     are_all = {group.group_id for group in request.groups if group.topics is None}
 
     def may_see(topic: Any) -> bool:
-        return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name, audited=False)
+        return sees(caller, ResourceType.TOPIC, topic.topic_name)
 
     for group in response.groups:
         if group.group_id in are_all:

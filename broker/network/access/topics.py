@@ -18,7 +18,7 @@ from ....protocol.shapes.shape import Items
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import check_name
 from ..connection import CloseConnection
-from .access import Access, Result, amended, answered, as_access, by_item, each, list_of, refuse
+from .access import Access, Result, amended, answered, as_access, by_item, each, list_of, refuse, sees
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -155,7 +155,7 @@ def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple
         topic = caller.services.topics.by_id(topic_id)
         if topic is None or caller.may(Operation.DELETE, _TOPIC, topic.name):
             return None
-        return (topic.name if caller.may(Operation.DESCRIBE, _TOPIC, topic.name, audited=False) else None,)
+        return (topic.name if sees(caller, _TOPIC, topic.name) else None,)
     # By its name a topic that is not there is told only to those who may describe it.
     may_describe = caller.may(Operation.DESCRIBE, _TOPIC, name)
     if may_describe and (caller.services.topics.get(name) is None or caller.may(Operation.DELETE, _TOPIC, name)):

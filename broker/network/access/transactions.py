@@ -9,7 +9,20 @@ from typing import Any
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ...security.acls import Operation, ResourceType
-from .access import Result, after, amending, as_access, both, each, for_all, keep_allowed, only_seen, refuse, whole
+from .access import (
+    Result,
+    after,
+    amending,
+    as_access,
+    both,
+    each,
+    for_all,
+    keep_allowed,
+    only_seen,
+    refuse,
+    sees,
+    whole,
+)
 from .caller import Caller, Proceed
 from .topics import each_topic
 
@@ -54,11 +67,8 @@ commit_offsets = both(end, both(_group, each_topic(Operation.READ)))
 def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to AddPartitionsToTxn. One topic that is denied keeps all others out of the transaction."""
     if caller.api_version >= _FIRST_AMONG_BROKERS:
-        return (
-            proceed(request)
-            if caller.may_cluster(Operation.CLUSTER_ACTION)
-            else refuse(caller, request, _CLUSTER_DENIED)
-        )
+        may = caller.may_cluster(Operation.CLUSTER_ACTION)
+        return proceed(request) if may else refuse(caller, request, _CLUSTER_DENIED)
     if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
         return refuse(caller, request, _DENIED)
     denied: set[str] = set()
@@ -93,7 +103,7 @@ def write_markers(caller: Caller, request: Any, proceed: Proceed) -> Result:
 
 def _hide_topics(caller: Caller, request: Any, response: Any) -> Iterator[int]:
     def may_see(topic: Any) -> bool:
-        return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, audited=False)
+        return sees(caller, ResourceType.TOPIC, topic.topic)
 
     for state in response.transaction_states:
         yield from keep_allowed(state.topics, may_see)

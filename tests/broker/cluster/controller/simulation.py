@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
+from odradek.broker.cluster.controller.candidacy import Won, is_elected, stand
 from odradek.broker.cluster.controller.controller import event_of, subject_of
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
@@ -369,8 +369,6 @@ class Simulation:
         if isinstance(outcome, Won):
             node.machine, node.fence = self._new_machine(node.broker_id, outcome.epoch), outcome.fence
             node.steps, node.result = node.machine.take_over(), None
-        elif isinstance(outcome, Lost):
-            node.must_stand = outcome.controller_id == -1
         elif outcome is False:
             self._resign(node)
         elif node.machine is not None:
