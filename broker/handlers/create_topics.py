@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_topics import (
@@ -25,9 +24,6 @@ from ..services import Services
 from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import INTERNAL_TOPICS, check_asked_partitions, new_topic_id
 from ..turns import keeper
-
-if TYPE_CHECKING:
-    from ..cluster.member import Member
 
 _DEFAULT = -1
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
@@ -69,30 +65,43 @@ async def _create(
     services: Services, topic: CreatableTopic, request: CreateTopicsRequest, mutations: Mutations
 ) -> CreatableTopicResult:
     """Check and create a topic. Kafka's order of checks: the name, the configs, the numbers, the brokers."""
-    if services.cluster is not None:
-        return await _create_in_cluster(services, services.cluster, topic, request, mutations)
-    services.topics.check_free(topic.name)
-    if topic.name in INTERNAL_TOPICS:
+    topics, config, member = services.topics, services.config, services.cluster
+    topics.check_free(topic.name)
+    if topic.name in INTERNAL_TOPICS and member is None:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     configs = _configs(topic)
-    services.topics.check_config(configs)
-    partitions = _partitions(services, topic)
-    services.topics.check_new(topic.name, partitions)
+    if topic.name in INTERNAL_TOPICS:
+        # Brokers of a cluster create them in this way, too.
+        configs |= cleanup_policy(topic.name)
+    topics.check_config(configs)
+    _check_numbers(topic)
+    partitions = config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
+    partitions = len(topic.assignments) or partitions
+    if member is None:
+        _check_replicas(topic, config.node_id)
+    elif len({each.partition_index for each in topic.assignments}) < len(topic.assignments):
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+    topics.check_new(topic.name, partitions)
     mutations.take(partitions)
-    result = _result(services, topic.name, partitions, 1, configs)
-    if request.validate_only:
-        # Kafka has drawn an id by then, which no topic gets.
-        result.topic_id = new_topic_id()
-    else:
-        result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
-    return result
+    if member is not None:
+        factor = config.default_replication_factor if topic.replication_factor == _DEFAULT else topic.replication_factor
+        placement = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments} or None
+        created = await member.admin.create_topic(
+            topic.name, partitions, factor, configs, placement, request.timeout_ms, validate_only=request.validate_only
+        )
+        return _result(services, topic.name, created.partitions, created.factor, configs, created.topic_id)
+    # Where it is only checked, Kafka has drawn an id, too, which no topic gets.
+    creating = None if request.validate_only else topics.begin(topic.name, partitions, configs)
+    topic_id = new_topic_id() if creating is None else (await creating.wait()).id
+    return _result(services, topic.name, partitions, 1, configs, topic_id)
 
 
 def _result(
-    services: Services, name: str, partitions: int, factor: int, configs: dict[str, str]
+    services: Services, name: str, partitions: int, factor: int, configs: dict[str, str], topic_id: bytes
 ) -> CreatableTopicResult:
-    result = CreatableTopicResult(name, error_message=None, num_partitions=partitions, replication_factor=factor)
+    result = CreatableTopicResult(name, topic_id, error_message=None)
+    result.num_partitions, result.replication_factor = partitions, factor
     result.configs = [
         CreatableTopicConfigs(entry.name, entry.value, entry.read_only, int(entry.source), entry.is_sensitive)
         for entry in sorted(describe_topic(services.config, configs), key=attrgetter("name"))
@@ -100,53 +109,12 @@ def _result(
     return result
 
 
-async def _create_in_cluster(
-    services: Services, member: Member, topic: CreatableTopic, request: CreateTopicsRequest, mutations: Mutations
-) -> CreatableTopicResult:
-    """Have the controller create a topic. Brokers create internal topics in this way, too."""
-    services.topics.check_free(topic.name)
-    configs = _configs(topic)
-    if topic.name in INTERNAL_TOPICS:
-        configs |= cleanup_policy(topic.name)
-    services.topics.check_config(configs)
-    if topic.assignments:
-        _check_no_numbers(topic)
-    else:
-        _check_numbers(topic)
-    config = services.config
-    partitions = config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
-    factor = config.default_replication_factor if topic.replication_factor == _DEFAULT else topic.replication_factor
-    placement: dict[int, tuple[int, ...]] | None = None
-    if topic.assignments:
-        placement = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
-        if len(placement) < len(topic.assignments):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
-        partitions = len(placement)
-    services.topics.check_new(topic.name, partitions)
-    mutations.take(partitions)
-    created = await member.admin.create_topic(
-        topic.name, partitions, factor, configs, placement, request.timeout_ms, validate_only=request.validate_only
-    )
-    result = _result(services, topic.name, created.partitions, created.factor, configs)
-    result.topic_id = created.topic_id
-    return result
-
-
-def _partitions(services: Services, topic: CreatableTopic) -> int:
-    """Return the number of partitions, from the assignments where they are given.
-
-    Raises KafkaError where the request wants anything but one replica for each partition.
-    """
-    if topic.assignments:
-        return _assigned_partitions(services, topic)
-    _check_numbers(topic)
-    if topic.replication_factor > 1:
-        why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return services.config.num_partitions if topic.num_partitions == _DEFAULT else topic.num_partitions
-
-
 def _check_numbers(topic: CreatableTopic) -> None:
+    if topic.assignments:
+        if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
+            why = "With a replica assignment, partitions and replication factor must both be -1."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+        return
     if topic.replication_factor < 1 and topic.replication_factor != _DEFAULT:
         why = f"Replication factor must be larger than 0, or -1 for the default, not {topic.replication_factor}."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
@@ -155,26 +123,21 @@ def _check_numbers(topic: CreatableTopic) -> None:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
 
 
-def _check_no_numbers(topic: CreatableTopic) -> None:
-    if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
-        why = "With a replica assignment, partitions and replication factor must both be -1."
-        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-
-
-def _assigned_partitions(services: Services, topic: CreatableTopic) -> int:
-    _check_no_numbers(topic)
+def _check_replicas(topic: CreatableTopic, node: int) -> None:
+    """Raise KafkaError where a broker that is alone is asked for anything but one replica of each partition."""
+    if topic.replication_factor > 1:
+        why = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     indexes = sorted(each.partition_index for each in topic.assignments)
     wrong = next((index for at, index in enumerate(indexes) if index != at), None)
     if wrong is not None:
         how = "is assigned twice" if indexes.count(wrong) > 1 else "comes where another should"
         raise KafkaError(code, f"partition {wrong} {how}: partitions are numbered from 0, without gaps")
-    node = services.config.node_id
     for each in topic.assignments:
         if each.broker_ids != [node]:
             why = f"partition {each.partition_index} cannot be on {each.broker_ids}: the only broker is {node}"
             raise KafkaError(code, why)
-    return len(indexes)
 
 
 def _configs(topic: CreatableTopic) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...replication.named_partitions import BEGINS, ENDS, GOES_ON
@@ -70,22 +70,16 @@ class StopReplicas:
 Message = BecomeLeaderOrFollower | TellMetadata | StopReplicas
 
 
-@dataclass(slots=True)
 class Outbox:
     """What is to be told, broker by broker. Empty after `take`."""
 
-    _roles: dict[int, dict[TopicPartition, bool]] = field(
-        default_factory=lambda: defaultdict[int, dict[TopicPartition, bool]](dict)
-    )
-    _stops: dict[int, dict[TopicPartition, tuple[int, bool]]] = field(
-        default_factory=lambda: defaultdict[int, dict[TopicPartition, tuple[int, bool]]](dict)
-    )
-    # Brokers that are told of every partition of the cluster.
-    _newcomers: set[int] = field(default_factory=set[int])
-    # Brokers that are told of every partition that they have.
-    _full: set[int] = field(default_factory=set[int])
-    _metadata: dict[TopicPartition, None] = field(default_factory=dict[TopicPartition, None])
-    _brokers_changed: bool = False
+    def __init__(self) -> None:
+        self._roles: defaultdict[int, dict[TopicPartition, bool]] = defaultdict(dict)
+        self._stops: defaultdict[int, dict[TopicPartition, tuple[int, bool]]] = defaultdict(dict)
+        # Brokers that are told of every partition: of the cluster, and of those that they have.
+        self._newcomers: set[int] = set()
+        self._metadata: dict[TopicPartition, None] = {}
+        self._brokers_changed = False
 
     def tell_role(self, brokers: Iterable[int], place: TopicPartition, *, is_new: bool = False) -> None:
         """Tell the leader and the followers of a partition, and everybody's metadata."""
@@ -102,7 +96,6 @@ class Outbox:
     def welcome(self, broker: int) -> None:
         """Tell a broker that has just come of everything."""
         self._newcomers.add(broker)
-        self._full.add(broker)
 
     def stop(self, broker: int, place: TopicPartition, leader_epoch: int, *, delete: bool) -> None:
         """Tell a broker to stop a replica."""
@@ -118,7 +111,7 @@ class Outbox:
         know, and does not try again. Otherwise leaders learn of their role before clients are told of it.
         """
         shared = _Shared(cluster)
-        if self._newcomers or self._full:
+        if self._newcomers:
             yield from shared.gather()
         yield from shared.gather_changes(self._metadata)
         for broker in sorted(cluster.live):
@@ -136,7 +129,7 @@ class Outbox:
                 yield from roles + metadata
             if stops:
                 yield StopReplicas(broker, stops)
-        for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):
+        for gathered in (self._roles, self._stops, self._newcomers, self._metadata):
             gathered.clear()
         self._brokers_changed = False
 
@@ -145,7 +138,7 @@ class Outbox:
         # A broker that has deleted its replica would make it again.
         wanted = {place: each for place, each in self._roles.get(broker, {}).items() if place.topic not in deleting}
         states, live = shared.cluster.states, shared.cluster.live
-        is_full = broker in self._full
+        is_full = broker in self._newcomers
         if is_full:
             wanted = {place: wanted.get(place, False) for place in shared.held[broker]}
             # What a full message does not name is given up by the broker. So it must not leave out what could not be
