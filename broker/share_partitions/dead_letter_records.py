@@ -40,28 +40,17 @@ class Originals(NamedTuple):
     last: int
 
 
-class Origin(NamedTuple):
-    """The group whose dead letters are written, and the partition that they come from."""
-
-    group_id: str
-    partition: Partition
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """The topic and the number of the partition."""
-        return self.partition.topic, self.partition.index
-
-    def headers(self, offset: int, letters: DeadLetters) -> Headers:
-        """Return the headers of one dead letter."""
-        texts = {
-            "topic": self.partition.topic,
-            "partition": str(self.partition.index),
-            "offset": str(offset),
-            "group": self.group_id,
-            "delivery.count": str(letters.delivery_count),
-            "message": REJECTED if letters.is_rejected else TOO_OFTEN,
-        }
-        return tuple((f"__dlq.errors.{name}", text.encode()) for name, text in texts.items())
+def headers(group_id: str, partition: Partition, offset: int, letters: DeadLetters) -> Headers:
+    """Return the headers of one dead letter of a group, for a record of a partition."""
+    texts = {
+        "topic": partition.topic,
+        "partition": str(partition.index),
+        "offset": str(offset),
+        "group": group_id,
+        "delivery.count": str(letters.delivery_count),
+        "message": REJECTED if letters.is_rejected else TOO_OFTEN,
+    }
+    return tuple((f"__dlq.errors.{name}", text.encode()) for name, text in texts.items())
 
 
 async def read_originals(partition: Partition, offset: int, last: int, threads: DiskThreads, disk: Disk) -> Originals:

@@ -39,7 +39,7 @@ from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topics import Topics
 from ..turns import keeper
-from .dead_letter_records import Content, Origin, Originals, dead_letter, read_originals
+from .dead_letter_records import Content, Originals, dead_letter, headers, read_originals
 from .dead_letter_topics import TIMEOUT_MS, DeadLetterTopics, DeadLetterWire, tried_again
 from .machine import DeadLetters
 from .settings import Settings
@@ -74,11 +74,17 @@ class Counts:
 class _Burial:
     """The dead letters of one acknowledgement."""
 
-    origin: Origin
+    group_id: str
+    partition: Partition
     copies_records: bool
     # In order of their offsets; those that are written go.
     left: deque[DeadLetters]
     done: asyncio.Future[None]
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The topic and the number of the partition that they come from."""
+        return self.partition.topic, self.partition.index
 
     def offsets(self) -> Iterator[tuple[int, DeadLetters]]:
         """Yield what is left, offset by offset."""
@@ -141,9 +147,8 @@ class DeadLetterWriter:
         self, group_id: str, partition: Partition, letters: Sequence[DeadLetters], settings: Settings
     ) -> None:
         """Write dead letters, in order of their offsets. It returns once they are written, or given up with a line."""
-        origin = Origin(group_id, partition)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        burial = _Burial(origin, settings.copies_records, deque(letters), done)
+        burial = _Burial(group_id, partition, settings.copies_records, deque(letters), done)
         counts = self._counts(group_id)
         counts.rejected += sum(each.size for each in letters if each.is_rejected)
         counts.delivered_too_often += sum(each.size for each in letters if not each.is_rejected)
@@ -174,7 +179,7 @@ class DeadLetterWriter:
                 try:
                     await tried_again(lambda: self._send(topic, index, queue))
                 except Rejected as rejected:
-                    for group_id in {burial.origin.group_id for burial in rejected.burials}:
+                    for group_id in {burial.group_id for burial in rejected.burials}:
                         self._counts(group_id).failed_requests += 1
                     self._give_up(rejected.burials, topic.name, rejected)
                 while queue and queue[0].done.done():
@@ -203,7 +208,7 @@ class DeadLetterWriter:
             request = ProduceRequest(
                 None, _ALL, TIMEOUT_MS, [TopicProduceData(topic_id=topic.id, partition_data=[sent])]
             )
-            for group_id in {burial.origin.group_id for burial, _ in batch.parts}:
+            for group_id in {burial.group_id for burial, _ in batch.parts}:
                 self._counts(group_id).requests += 1
             try:
                 _check(await self._wire.produce(topic.name, index, request))
@@ -213,20 +218,20 @@ class DeadLetterWriter:
                 raise Rejected(code, error.message, [burial for burial, _ in batch.parts]) from error
         for burial, count in batch.parts:
             burial.advance(count)
-            self._counts(burial.origin.group_id).records += count
+            self._counts(burial.group_id).records += count
 
     async def _batch(self, topic: Topic, queue: deque[_Burial]) -> _Batch:
         """Make the records of one batch, of as many burials as it has room for."""
         batch, limit = _Batch(), topic.config.max_message_bytes
         burials = [each for each in islice(queue, MAX_RECORDS) if not each.done.done()]
-        first = burials[0].origin.place if burials else None
+        first = burials[0].place if burials else None
         # Those of one partition follow each other, so that the log is read once for all of them.
-        burials.sort(key=lambda each: (each.origin.place != first, each.origin.place, each.left[0].first))
+        burials.sort(key=lambda each: (each.place != first, each.place, each.left[0].first))
         last: dict[tuple[str, int], int] = {}
         for each in burials:
-            last[each.origin.place] = max(last.get(each.origin.place, 0), each.left[-1].last)
+            last[each.place] = max(last.get(each.place, 0), each.left[-1].last)
         for burial in burials:
-            if not burial.done.done() and not await self._add(burial, batch, limit, last[burial.origin.place]):
+            if not burial.done.done() and not await self._add(burial, batch, limit, last[burial.place]):
                 break
         return batch
 
@@ -241,13 +246,13 @@ class DeadLetterWriter:
     async def _add(self, burial: _Burial, batch: _Batch, limit: int, last: int) -> bool:
         """Add what a batch has room for; return whether that is all of a burial."""
         now_ms, count = self._clock.now_ms(), 0
-        partition = burial.origin.partition
+        partition = burial.partition
         is_whole = True
         for offset, letters in burial.offsets():
             content = (None, None)
             if burial.copies_records:
                 content = await self._original(batch, partition, offset, last)
-            record = dead_letter(burial.origin.headers(offset, letters), content, now_ms, limit)
+            record = dead_letter(headers(burial.group_id, partition, offset, letters), content, now_ms, limit)
             size = size_upper_bound(record.key, record.value, record.headers)
             has_room = batch.size + size <= min(limit, MAX_BYTES) and len(batch.records) < MAX_RECORDS
             is_whole = not batch.records or has_room
@@ -267,7 +272,7 @@ class DeadLetterWriter:
         for burial in burials:
             # The next leader writes what nobody waits for here.
             if not burial.done.done():
-                lost.setdefault((burial.origin.group_id, *burial.origin.place), []).extend(burial.left)
+                lost.setdefault((burial.group_id, *burial.place), []).extend(burial.left)
                 burial.end()
         for (group_id, name, index), letters in lost.items():
             count = sum(each.size for each in letters)

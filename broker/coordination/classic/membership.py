@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_history import HistoricCause
-from ..groups.events import Heartbeat, Leave, Leaver, Left, Outcome, SessionExpired
+from ....protocol.messages.leave_group import MemberIdentity
+from ..groups.events import Heartbeat, Leave, Left, Outcome, SessionExpired
 from ..groups.group import Group
 from ..groups.history import UNKNOWN_MS, CauseKind
 from . import rebalance
@@ -46,15 +47,15 @@ def leave(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
         rebalance.complete_if_all_joined(group, outcome, now_ms)
 
 
-def _identify(group: Group, leaver: Leaver) -> tuple[ErrorCode, str]:
+def _identify(group: Group, leaver: MemberIdentity) -> tuple[ErrorCode, str]:
     """Return the id of a member that leaves. An administrator names it by its instance id alone."""
     roster = group.roster
     if not leaver.member_id:
-        member_id = roster.static.get(leaver.instance_id or "")
+        member_id = roster.static.get(leaver.group_instance_id or "")
         return (ErrorCode.UNKNOWN_MEMBER_ID, "") if member_id is None else (ErrorCode.NONE, member_id)
     if leaver.member_id in roster.pending:
         return ErrorCode.NONE, leaver.member_id
-    return check_member(roster, leaver.member_id, leaver.instance_id), leaver.member_id
+    return check_member(roster, leaver.member_id, leaver.group_instance_id), leaver.member_id
 
 
 def session_expired(group: Group, event: SessionExpired, outcome: Outcome, now_ms: int) -> None:

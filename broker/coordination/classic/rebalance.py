@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_history import HistoricCause
+from ....protocol.messages.join_group import JoinGroupResponseMember
 from ..groups.events import (
     CancelTimer,
     InitialDelayPassed,
     Joined,
-    JoinedMember,
     Outcome,
     RebalanceTimeout,
     SetTimer,
@@ -125,9 +125,9 @@ def joined(group: Group, member_id: str) -> Joined:
     )
 
 
-def joined_members(group: Group, members: Iterable[Member]) -> list[JoinedMember]:
+def joined_members(group: Group, members: Iterable[Member]) -> list[JoinGroupResponseMember]:
     """Return the members as their leader gets them."""
-    return [JoinedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in members]
+    return [JoinGroupResponseMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in members]
 
 
 # -- Timers

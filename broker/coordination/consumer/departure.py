@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
-from ..groups.events import CancelTimer, Leave, Leaver, Left, Outcome, SetTimer
+from ....protocol.messages.leave_group import MemberIdentity
+from ..groups.events import CancelTimer, Leave, Left, Outcome, SetTimer
 from ..groups.group import Group
 from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
 from ..modern.state import NEVER_COMPUTED
@@ -53,10 +54,10 @@ def leave_by_admin(group: Group, event: Leave, outcome: Outcome, now_ms: int) ->
     outcome.reply(event.token, Left(errors))
 
 
-def _leaver(body: ConsumerGroup, leaver: Leaver) -> tuple[Member | None, ErrorCode]:
+def _leaver(body: ConsumerGroup, leaver: MemberIdentity) -> tuple[Member | None, ErrorCode]:
     member_id = leaver.member_id
-    if leaver.instance_id is not None:
-        holder = body.static.get(leaver.instance_id)
+    if leaver.group_instance_id is not None:
+        holder = body.static.get(leaver.group_instance_id)
         if holder is not None and member_id and member_id != holder:
             return None, ErrorCode.FENCED_INSTANCE_ID
         member_id = holder or ""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.join_group import JoinGroupResponseMember
+from ....protocol.messages.leave_group import MemberIdentity
 from .. import outcome
 from ..consumer.events import ConsumerHeartbeat, MemberLate, RegexesResolved
 from ..modern.events import Beat, MemberSilent, Rejection, TargetComputed
@@ -82,20 +84,12 @@ class Heartbeat:
 
 
 @dataclass(slots=True)
-class Leaver:
-    """One member of a LeaveGroup: by its member id, by its instance id (as administrators do), or by both."""
-
-    member_id: str
-    instance_id: str | None = None
-    reason: str | None = None
-
-
-@dataclass(slots=True)
 class Leave:
     """LeaveGroup: members leave."""
 
     token: Token[Left]
-    members: Sequence[Leaver]
+    # Each by its member id, by its instance id (as administrators do), or by both.
+    members: Sequence[MemberIdentity]
 
 
 @dataclass(slots=True)
@@ -263,15 +257,6 @@ Event = (
 
 
 @dataclass(slots=True)
-class JoinedMember:
-    """A member in the list that the leader gets."""
-
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
-
-
-@dataclass(slots=True)
 class Joined:
     """The answer to a join."""
 
@@ -283,7 +268,7 @@ class Joined:
     leader: str = ""
     skip_assignment: bool = False
     # All members in the answer to the leader, none in the others.
-    members: list[JoinedMember] = field(default_factory=list[JoinedMember])
+    members: list[JoinGroupResponseMember] = field(default_factory=list[JoinGroupResponseMember])
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ....protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -20,7 +20,7 @@ from ....protocol.messages.offset_delete import (
 )
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..interfaces import Topics
-from .events import DeleteOffsets, Join, Joined, Leave, Leaver, Left, OffsetsDeleted, Sync, Synced, Token
+from .events import DeleteOffsets, Join, Joined, Leave, Left, OffsetsDeleted, Sync, Synced, Token
 
 # Since this version of JoinGroup a missing protocol is null. Before, it is an empty string.
 NULL_PROTOCOL_VERSION = 7
@@ -70,10 +70,7 @@ def join_response(version: int) -> Callable[[Joined], JoinGroupResponse]:
             leader=answer.leader,
             skip_assignment=answer.skip_assignment,
             member_id=answer.member_id,
-            members=[
-                JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata)
-                for member in answer.members
-            ],
+            members=answer.members,
         )
 
     return respond
@@ -105,8 +102,8 @@ def sync_response(answer: Synced) -> SyncGroupResponse:
 def leave_event(token: Token[Left], request: LeaveGroupRequest, version: int) -> Leave:
     """Return a LeaveGroup as an event."""
     if version < LEAVE_BATCH_VERSION:
-        return Leave(token, [Leaver(request.member_id)])
-    return Leave(token, [Leaver(m.member_id, m.group_instance_id, m.reason) for m in request.members])
+        return Leave(token, [MemberIdentity(request.member_id)])
+    return Leave(token, request.members)
 
 
 def leave_response(request: LeaveGroupRequest, version: int) -> Callable[[Left], LeaveGroupResponse]:

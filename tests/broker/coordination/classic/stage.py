@@ -46,7 +46,6 @@ from odradek.broker.coordination.groups.events import (
     Join,
     Joined,
     Leave,
-    Leaver,
     Left,
     Loaded,
     OffsetsDeleted,
@@ -70,6 +69,7 @@ from odradek.protocol.messages.consumer_protocol import (
     encode_versioned,
 )
 from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.protocol.messages.leave_group import MemberIdentity
 from odradek.tests.broker.coordination.classic.world import FakeTopics
 
 GROUP_ID = "g"
@@ -184,11 +184,11 @@ class Stage:
         self.step(Heartbeat(words[0], options["member"], options.get("instance"), int(options["gen"])))
 
     def do_leave(self, words: list[str], options: dict[str, str]) -> None:
-        leavers = [Leaver(member) for member in options.get("member", "").split(",") if member]
+        leavers = [MemberIdentity(member) for member in options.get("member", "").split(",") if member]
         for word in options.get("instance", "").split(","):
             if word:
                 instance, _, member = word.partition("/")
-                leavers.append(Leaver(member, instance))
+                leavers.append(MemberIdentity(member, instance))
         self.step(Leave(words[0], leavers))
 
     def do_commit(self, words: list[str], options: dict[str, str]) -> None:
@@ -358,7 +358,8 @@ def show_answer(answer: Answer) -> str:
         return f"synced {answer.protocol_type}/{answer.protocol} {answer.assignment.decode()!r}"
     skip = " skip_assignment" if answer.skip_assignment else ""
     members = " ".join(
-        f"{m.member_id}{f'({m.instance_id})' if m.instance_id else ''}:{show_bytes(m.metadata)}" for m in answer.members
+        f"{m.member_id}{f'({m.group_instance_id})' if m.group_instance_id else ''}:{show_bytes(m.metadata)}"
+        for m in answer.members
     )
     who = f"{answer.member_id} gen={answer.generation} {answer.protocol_type}/{answer.protocol}"
     return f"joined {who} leader={answer.leader}{skip} [{members}]"

@@ -24,7 +24,6 @@ from odradek.broker.coordination.groups.events import (
     Join,
     Joined,
     Leave,
-    Leaver,
     Outcome,
     RebalanceTimeout,
     SessionExpired,
@@ -37,6 +36,7 @@ from odradek.broker.coordination.groups.records import OffsetRecord
 from odradek.broker.coordination.replay import Ended
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.protocol.messages.leave_group import MemberIdentity
 from odradek.tests.broker.coordination.classic.stage import GROUP_ID, Stage
 from odradek.tests.broker.coordination.classic.world import FakeTopics
 from odradek.tests.support.seeds import examples
@@ -196,7 +196,7 @@ class Observed(Stage):
         self.step(Heartbeat(self.token(), self.seat(seat), instance, self.group.generation + off))
 
     def op_leave(self, leavers: list[tuple[int | None, str | None]]) -> None:
-        self.step(Leave(self.token(), [Leaver(self.seat(seat), instance) for seat, instance in leavers]))
+        self.step(Leave(self.token(), [MemberIdentity(self.seat(seat), instance) for seat, instance in leavers]))
 
     def op_commit(self, seat: int | None, instance: str | None, off: int) -> None:
         generation = -1 if seat is None else self.group.generation + off

@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.groups.events import Joined, JoinedMember, Left, OffsetsDeleted, Synced
+from odradek.broker.coordination.groups.events import Joined, Left, OffsetsDeleted, Synced
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponseMember
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -173,7 +173,8 @@ class Player:
             self.protocol = response.protocol_name
         names = {real: name for name, real in self.ids.items()}
         members = [
-            JoinedMember(names.get(m.member_id, m.member_id), m.group_instance_id, m.metadata) for m in response.members
+            JoinGroupResponseMember(names.get(m.member_id, m.member_id), m.group_instance_id, m.metadata)
+            for m in response.members
         ]
         return Joined(
             ErrorCode(response.error_code),
