@@ -116,27 +116,22 @@ class OffsetCommits:
             moved = [each for each, state in held.items() if self._positions.get(each) is not state]
             if moved:
                 raise taken_away(moved)
-            if self.membership is not None and self.membership.joins_as_new and self._by_group:
+            membership = self.membership
+            by_group = not isinstance(self._committed, StoredOffsets)
+            if membership is not None and membership.joins_as_new and by_group:
                 text = "nothing was committed: this member has not joined its group yet; it waits for "
-                raise CommitFailed(ErrorCode.REBALANCE_IN_PROGRESS, text + self.membership.waits_for())
-            generation = None if self.membership is None else self.membership.generation
+                raise CommitFailed(ErrorCode.REBALANCE_IN_PROGRESS, text + membership.waits_for())
+            generation = Generation() if membership is None else membership.generation
             try:
                 return await self._commit(offsets)
             except CommitFailed as error:
                 failures += 1
                 pause = self._cluster.backoff.pause_ms(failures) / 1000
-                if not self._may_commit_again(generation, error) or loop.time() + pause > deadline:
+                # A member joins, or has joined, a later generation than the one it committed with.
+                later = None if membership is None else self.membership
+                if later is None or not later.may_commit_again(generation, error) or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
-
-    @property
-    def _by_group(self) -> bool:
-        return not isinstance(self._committed, StoredOffsets)
-
-    def _may_commit_again(self, generation: Generation | None, error: CommitFailed) -> bool:
-        """Whether this member joins, or has joined, a later generation than the one it committed with."""
-        membership = self.membership
-        return membership is not None and generation is not None and membership.may_commit_again(generation, error)
 
     async def commit_processed(self) -> None:
         """With auto-commit, commit the records processed since the last commit.

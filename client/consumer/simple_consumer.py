@@ -133,12 +133,8 @@ class SimpleConsumer(StartedClient):
     ) -> Fetched:
         """Return records from `offset` on; at least one batch if there is one. Raises KafkaError."""
         place = TopicPartition(topic, partition)
-        found = (
-            await self.multifetch({place: offset}, max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
-        )[place]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
+        limits = {"max_bytes": max_bytes, "min_bytes": min_bytes, "max_wait_ms": max_wait_ms}
+        return results_of(await self.multifetch({place: offset}, **limits))[place]
 
     @_in_time
     async def multifetch(

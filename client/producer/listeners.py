@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -86,53 +86,45 @@ def _call(hook: Callable[..., Any], *arguments: object) -> Any:
         return None
 
 
-class Listeners:
+class Listeners(tuple[ProducerListener, ...]):
     """The listeners of one producer."""
 
-    def __init__(self, listeners: Sequence[ProducerListener]) -> None:
-        self._listeners = tuple(listeners)
-
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
+    __slots__ = ()
 
     def enqueued(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
-        for each in self._listeners:
+        for each in self:
             _call(each.enqueued, partition, key, value)
 
     def sent(self, batch: ProducerBatch, node_id: int) -> None:
-        for each in self._listeners:
+        for each in self:
             described = describe(batch)
             if batch.attempts == 1:
                 _call(each.batched, described)
             _call(each.sent, described, node_id)
 
     def acknowledged(self, batch: ProducerBatch, base_offset: int) -> None:
-        for each in self._listeners:
+        for each in self:
             _call(each.acknowledged, describe(batch), base_offset)
 
     def failed(self, batch: ProducerBatch, error: KafkaError) -> None:
-        for each in self._listeners:
+        for each in self:
             _call(each.failed, describe(batch), delivery_error(error, batch.outcome))
 
 
-class Interceptors:
+class Interceptors(tuple[ProducerInterceptor, ...]):
     """The interceptors of one producer, in their order."""
 
-    def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
-        self._interceptors = tuple(interceptors)
-
-    def __bool__(self) -> bool:
-        return bool(self._interceptors)
+    __slots__ = ()
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record after all interceptors; one that raises is passed over."""
-        for each in self._interceptors:
+        for each in self:
             record = _call(each.on_send, record) or record
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         """Tell all interceptors of one record's outcome."""
-        for each in self._interceptors:
+        for each in self:
             _call(each.on_acknowledgement, metadata, error)
 
 

@@ -19,7 +19,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Coroutine, Mapping
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import Refused, SessionExpired, Steps, children, read_all
@@ -29,7 +29,7 @@ from ..core.clock import wait_for, wall_clock_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets
 from ..core.coordinator import Coordinator
-from ..core.lifetime import Lifetime, broken_task, end_tasks, without_cancelling
+from ..core.lifetime import Lifetime, StartedClient, broken_task, end_tasks, without_cancelling
 from ..core.options import check_options, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
@@ -59,8 +59,11 @@ class RebalanceFailed(ClientError, code=ErrorCode.REBALANCE_IN_PROGRESS):
     """The consumer got no partitions in `rebalance_max_retries` attempts. It tries again by itself."""
 
 
-class ConsumerConnector:
-    """A member of a group in ZooKeeper. Use `async with`, or `start()` and `shutdown()`."""
+class ConsumerConnector(StartedClient):
+    """A member of a group in ZooKeeper. Use `async with`, or `start()` and `shutdown()`.
+
+    The start opens the session, and reaches the registered brokers. It raises ZooKeeperUnreachable, NoBrokerReachable.
+    """
 
     def __init__(
         self,
@@ -122,10 +125,6 @@ class ConsumerConnector:
 
     # -- Start and shutdown
 
-    async def start(self) -> None:
-        """Open the session, and reach the registered brokers. Raises ZooKeeperUnreachable, NoBrokerReachable."""
-        await self._lifetime.start(self._start)
-
     async def _start(self) -> None:
         session = Session(self._zookeeper_connect, *self._timeouts_ms, self._note_change, self._note_contact)
         await session.start()
@@ -153,9 +152,12 @@ class ConsumerConnector:
         both = (in_kafka, in_zookeeper) if self._storage_name == KAFKA else (in_zookeeper, in_kafka)
         return DualStorage(*both) if self._is_dual else both[0]
 
-    async def shutdown(self) -> None:
+    async def stop(self) -> None:
         """Commit (with auto-commit) what was consumed, give the partitions back, leave and close. Idempotent."""
         await self._lifetime.stop(self._end, self._leave)
+
+    # The name of Kafka 0.8.
+    shutdown = stop
 
     async def _leave(self) -> None:
         await end_tasks(self._tasks)
@@ -179,13 +181,6 @@ class ConsumerConnector:
         finally:
             # Also where the caller is cancelled: the partitions of an open session belong to nobody else.
             await session.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.shutdown()
 
     @property
     def consumer_id(self) -> str:

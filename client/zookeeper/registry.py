@@ -78,10 +78,6 @@ def offset_path(group: str, place: TopicPartition) -> str:
     return f"{CONSUMERS}/{group}/offsets/{place.topic}/{place.partition}"
 
 
-def broker_path(broker: int) -> str:
-    return f"{BROKER_IDS}/{broker}"
-
-
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
 

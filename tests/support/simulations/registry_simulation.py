@@ -166,13 +166,13 @@ class Simulation:
 
     def start_broker(self, number: int) -> None:
         """Register a broker."""
-        if registry.broker_path(number) not in self.zookeeper.nodes:
-            self.zookeeper.make(registry.broker_path(number), b"{}")
+        if f"{registry.BROKER_IDS}/{number}" not in self.zookeeper.nodes:
+            self.zookeeper.make(f"{registry.BROKER_IDS}/{number}", b"{}")
 
     def stop_broker(self, number: int) -> None:
         """Remove a broker's registration."""
-        if registry.broker_path(number) in self.zookeeper.nodes:
-            self.zookeeper.delete_by_hand(registry.broker_path(number))
+        if f"{registry.BROKER_IDS}/{number}" in self.zookeeper.nodes:
+            self.zookeeper.delete_by_hand(f"{registry.BROKER_IDS}/{number}")
 
     def stop_zookeeper(self, duration_ms: float) -> None:
         """Answer nothing for a while."""
