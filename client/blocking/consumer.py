@@ -31,7 +31,7 @@ from .. import share, topic_table
 from ..consumer import simple_consumer, streams
 from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.poller import LONG_POLL_MS, Poller
-from ..consumer.workers import ClientWithWorkers, signals_to
+from ..consumer.workers import signals_to
 from ..core.options import check_numbers
 from ..core.serialization import KeyT, ValueT
 from ..errors import ClientStopped
@@ -162,7 +162,7 @@ class Consumer(PollingClient[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT
                 drain_timeout_ms=drain_timeout_ms,
             )
 
-        _consume(self, self._inner, consume, concurrency, drain_on)
+        _consume(self, consume, concurrency, drain_on)
 
     drain = waiting(asyncio_client.Consumer.drain)
 
@@ -182,8 +182,8 @@ class Consumer(PollingClient[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT
         """
         if isinstance(topics, Mapping):
             named = self._at_once(lambda: self._inner.streams(topics))
-            return {topic: [Stream(each, self._call) for each in found] for topic, found in named.items()}
-        return [Stream(each, self._call) for each in self._at_once(lambda: self._inner.streams(topics, count))]
+            return {topic: [Stream(each, self) for each in found] for topic, found in named.items()}
+        return [Stream(each, self) for each in self._at_once(lambda: self._inner.streams(topics, count))]
 
     # -- Subscription
 
@@ -236,7 +236,6 @@ class Consumer(PollingClient[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT
 
 def _consume(
     client: PollingClient[Any],
-    inner: ClientWithWorkers,
     consume: Callable[[Executor], Coroutine[Any, Any, None]],
     concurrency: int,
     drain_on: Sequence[signal.Signals],
@@ -251,8 +250,8 @@ def _consume(
                 await consume(pool)
 
         def begin_drain() -> None:
-            if inner._workers is not None:
-                inner._workers.halt.set()
+            if client._inner._workers is not None:
+                client._inner._workers.halt.set()
 
         def drain() -> None:
             asked.set()
@@ -282,25 +281,19 @@ def _called(function: Callable[..., object], *arguments: object) -> None:
         raise TypeError("consume of the blocking client takes plain functions, not coroutines: write `def`")
 
 
-class _Calls(Protocol):
-    """Carries out work on the loop; a result that the caller missed goes to `undo`."""
-
-    def __call__(self, work: Callable[[], Coroutine[Any, Any, R]], undo: Callable[[R], object]) -> R: ...
-
-
 class Stream(Iterator[ConsumerRecord[Any, Any]]):
     """Records of some partitions. One thread at a time may read it; it ends when the consumer stops."""
 
-    def __init__(self, inner: streams.Stream, call: _Calls) -> None:
+    def __init__(self, inner: streams.Stream, client: BlockingClient) -> None:
         self._inner = inner
-        self._call = call
+        self._client = client
         # A record that an interrupted thread did not receive.
         self._missed: ConsumerRecord[Any, Any] | None = None
 
     def __next__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record, and wait for it. The record before it then counts as processed."""
         try:
-            return self._call(self._take, self._keep)
+            return self._client._call(self._take, self._keep)
         except StopAsyncIteration:
             raise StopIteration from None
 
@@ -386,7 +379,7 @@ class ShareConsumer(PollingClient[ShareRecord[KeyT, ValueT]], Generic[KeyT, Valu
                 drain_timeout_ms=drain_timeout_ms,
             )
 
-        _consume(self, self._inner, consume, concurrency, drain_on)
+        _consume(self, consume, concurrency, drain_on)
 
     drain = waiting(share.ShareConsumer.drain)
 

@@ -5,7 +5,7 @@ patterns of topics.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -26,18 +26,6 @@ _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
-    """What `auto_offset_reset` says: an end of the log, or the records of the last `duration_ms`."""
-
-    end: int = LATEST
-    duration_ms: int | None = None
-
-    def timestamp(self) -> int:
-        """Return the timestamp for ListOffsets, as of now."""
-        return self.end if self.duration_ms is None else max(wall_clock_ms() - self.duration_ms, 0)
-
-
-@dataclass(frozen=True, slots=True)
 class FetchOptions:
     """What to fetch, and how much at a time. Options without a comment are those of the consumer."""
 
@@ -48,8 +36,8 @@ class FetchOptions:
     check_crcs: bool
     # READ_UNCOMMITTED or READ_COMMITTED.
     isolation_level: int
-    # auto_offset_reset; None for "none".
-    reset: Reset | None
+    # auto_offset_reset, as the timestamp for ListOffsets as of now; None for "none".
+    reset: Callable[[], int] | None
     # "" for none: the client may fetch from a follower in its rack (KIP-392).
     client_rack: str
 
@@ -67,12 +55,13 @@ def fetch_options(given: Mapping[str, Any]) -> FetchOptions:
     )
 
 
-def _reset(text: str) -> Reset | None:
+def _reset(text: str) -> Callable[[], int] | None:
     if text.startswith(_BY_DURATION):
-        return Reset(duration_ms=duration_ms(text.removeprefix(_BY_DURATION)))
+        youngest_ms = duration_ms(text.removeprefix(_BY_DURATION))
+        return lambda: max(wall_clock_ms() - youngest_ms, 0)
     check_choice("auto_offset_reset", text, [*_RESETS, f"{_BY_DURATION}PT1H"])
     end = _RESETS.get(text)
-    return None if end is None else Reset(end)
+    return None if end is None else lambda: end
 
 
 def duration_ms(text: str) -> int:

@@ -159,7 +159,7 @@ class PositionFinder:
         if self._options.reset is None:
             self._retries.keep_error(state, error)
         else:
-            state.reset_to(self._options.reset.timestamp(), why)
+            state.reset_to(self._options.reset(), why)
 
     async def _reset_positions(self, _leader: int, waiting: Sequence[PartitionState]) -> None:
         timestamps = {state.partition: state.reset for state in waiting if state.reset is not None}

@@ -15,7 +15,9 @@ partitions, and of those that have a leader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 
 from ...kernel import door
 from ..core.metadata import NO_LEADER, TopicInfo
@@ -116,7 +118,7 @@ def choice_for(option: str | OwnPartitioner, default: Partitioner) -> Choice:
     if option == "random":
         return lambda topic, _key, _raw, _size: _choose(_available(topic))
     if option == "round_robin":
-        return _RoundRobin().choose
+        return _round_robin()
     if option == "hash":
         return _by_hash
     raise InvalidOption(f"partitioner must be murmur2, sticky, random, round_robin, hash or a function, not {option!r}")
@@ -128,16 +130,14 @@ def _available(topic: TopicInfo) -> list[int]:
     return led or [info.partition for info in topic.partitions]
 
 
-class _RoundRobin:
-    """Counts the records of each topic."""
+def _round_robin() -> Choice:
+    turns: defaultdict[str, Iterator[int]] = defaultdict(count)
 
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+    def choose(topic: TopicInfo, _key: object, _raw: bytes | None, _size: int) -> int:
+        available = _available(topic)
+        return available[next(turns[topic.name]) % len(available)]
 
-    def choose(self, topic: TopicInfo, _key: object, _raw: bytes | None, _size: int) -> int:
-        available, count = _available(topic), self._counts.get(topic.name, 0)
-        self._counts[topic.name] = count + 1
-        return available[count % len(available)]
+    return choose
 
 
 def _by_hash(topic: TopicInfo, key: object, _raw: bytes | None, _size: int) -> int:
