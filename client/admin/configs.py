@@ -115,16 +115,12 @@ def _changes(given: ConfigChanges) -> Iterable[ConfigChange]:
 def _alterable(change: ConfigChange) -> AlterableConfig:
     if change.value is not None:
         check_config(change.name, change.value)
-    return AlterableConfig(change.name, _operation(change), change.value)
+    if change.operation not in _OPERATIONS:
+        raise InvalidOption(f"a config can be {', '.join(_OPERATIONS)}, not {change.operation!r}")
+    return AlterableConfig(change.name, _OPERATIONS[change.operation], change.value)
 
 
 def check_config(name: str, value: object) -> None:
     """Raise TypeError unless a config's value is a str, as in all of Kafka's requests."""
     if not isinstance(value, str):
         raise TypeError(f"the value of the config {name!r} is a str, not {type(value).__name__}")
-
-
-def _operation(change: ConfigChange) -> int:
-    if change.operation not in _OPERATIONS:
-        raise InvalidOption(f"a config can be {', '.join(_OPERATIONS)}, not {change.operation!r}")
-    return _OPERATIONS[change.operation]

@@ -107,7 +107,7 @@ def check_clocks(reports: Sequence[BrokerReport]) -> Iterator[Finding]:
         if abs(each.ahead_s) - each.within_s > _APART_S
     ]
     if len(known) > 1:
-        last, first = min(known, key=_ahead_s), max(known, key=_ahead_s)
+        last, *_, first = sorted(known, key=lambda each: each.ahead_s)
         between_s = first.ahead_s - last.ahead_s
         if between_s - first.within_s - last.within_s > _APART_S:
             apart.append(f"that of broker {first.node_id} is {_ahead(between_s)} that of broker {last.node_id}")
@@ -136,10 +136,6 @@ def _untold(check: str, reports: Sequence[BrokerReport]) -> Iterator[Finding]:
             silent.setdefault(each.why_not, []).append(each.node_id)
     for why, nodes in silent.items():
         yield Finding(check, UNKNOWN, f"of {named('brokers', list(map(str, nodes)))}: {why}")
-
-
-def _ahead_s(report: BrokerReport) -> float:
-    return report.ahead_s
 
 
 def _ahead(seconds: float) -> str:

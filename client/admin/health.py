@@ -195,7 +195,8 @@ def check_disks(now: DiskSample, earlier: DiskSample | None) -> Iterator[Finding
     works = f"all {len(now.directories)} work" if len(now.directories) > 1 else "the only one works"
     how = "look into the broker's log, and free some space"
     yield found_or_fine("data directories", PROBLEM, "; ".join(broken), works, how)
-    low = [f"{_place(each)}: {_free(each)}" for each in now.directories if _is_low(each) and not _is_full(each)]
+    scarce = [each for each in now.directories if _free_share(each) < _LOW_SHARE and not _is_full(each)]
+    low = [f"{_place(each)}: {_free(each)}" for each in scarce]
     low += _filling(now, earlier) if earlier is not None else []
     how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
     yield found_or_fine("disk space", WARNING, "; ".join(low), "enough", how)
@@ -216,10 +217,6 @@ def _filling(now: DiskSample, earlier: DiskSample) -> Iterator[str]:
 
 def _is_full(each: LogDir) -> bool:
     return each.usable_bytes is not None and each.usable_bytes < _FULL_BELOW_BYTES
-
-
-def _is_low(each: LogDir) -> bool:
-    return _free_share(each) < _LOW_SHARE
 
 
 def _free_share(each: LogDir) -> float:

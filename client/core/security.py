@@ -210,21 +210,15 @@ def _token_file(name: str, text: str) -> dict[str, Any]:
     return {"sasl_oauth_token_provider": TokenFile(Path(unquote(url.path)))}
 
 
+@dataclass(frozen=True, slots=True)
 class TokenFile:
     """A file with an OAuth token, which is read for each connection."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TokenFile) and other._path == self._path
-
-    def __hash__(self) -> int:
-        return hash(self._path)
+    path: Path
 
     def token(self) -> str:
         """Return the file's text."""
-        return self._path.read_text().strip()
+        return self.path.read_text().strip()
 
 
 _READ: Mapping[str, Callable[[str, str], dict[str, Any]]] = {

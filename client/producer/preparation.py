@@ -15,7 +15,7 @@ from ..core.clock import wall_clock_ms
 from ..core.metadata import TopicInfo
 from ..core.options import whole_number
 from ..core.serialization import SchemaMissing, Serialize, Serialized, checked_bytes
-from ..errors import RecordTooLarge, SerializationFailed, UnknownTopic
+from ..errors import RecordTooLarge, UnknownTopic
 from ..record import HeadersLike
 from .listeners import Interceptors, ProducerRecord
 
@@ -107,12 +107,6 @@ class Preparation:
         except KafkaError as error:
             self.interceptors.on_acknowledgement(None, error)
             raise
-
-    def refuse_to_wait(self, missing: SchemaMissing) -> SerializationFailed:
-        """Return the error of a record whose schema is missing where nobody may wait, and tell the interceptors."""
-        error = SerializationFailed(str(missing))
-        self.interceptors.on_acknowledgement(None, error)
-        return error
 
 
 def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:

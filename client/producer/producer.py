@@ -35,7 +35,7 @@ from ..core.options import (
 )
 from ..core.security import SecurityArguments
 from ..core.serialization import SchemaMissing, Serializer, serializer
-from ..errors import KafkaError
+from ..errors import KafkaError, SerializationFailed
 from ..record import ConsumerGroupMetadata, HeadersLike, K, OffsetAndMetadata, RecordMetadata, TopicPartition, V
 from .appender import Appender
 from .batch import AwaitedRecords, BulkDelivery, BulkMetadata
@@ -207,7 +207,9 @@ class Producer(StartedClient, Generic[K, V]):
         try:
             prepared = self._appender.prepare(topic, value, key, partition, timestamp_ms, headers)
         except SchemaMissing as missing:
-            raise self._appender.preparation.refuse_to_wait(missing) from None
+            failure = SerializationFailed(str(missing))  # nobody may wait for the schema here
+            self._interceptors.on_acknowledgement(None, failure)
+            raise failure from None
         try:
             return self._append_one(prepared, self._session.known_topic(prepared.topic))
         except KafkaError as error:

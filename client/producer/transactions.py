@@ -15,7 +15,7 @@ from contextlib import suppress
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import Backoff
 from ..core.cluster import Cluster
-from ..core.lifetime import broken_task, without_cancelling
+from ..core.lifetime import broken_task, retrieve, without_cancelling
 from ..errors import (
     ClientStopped,
     ConnectionLost,
@@ -287,7 +287,7 @@ class Transactions:
     def _new_future(self) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Retrieved, so that asyncio does not warn if the call that waits was cancelled.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(retrieve)
         return future
 
     def _start_end(self) -> asyncio.Future[None]:
