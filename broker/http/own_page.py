@@ -65,7 +65,7 @@ def _process(scraped: ScrapedBroker, open_files: int | None) -> Iterator[str]:
     services = scraped.services
     yield from single("odradek_build_info", 1, __version__, platform.python_version())
     yield from single("odradek_cluster_info", 1, services.metadata.cluster_id, str(services.config.node_id))
-    is_ready = not any(unready_reasons(services, scraped.listens()))
+    is_ready = not any(unready_reasons(services, scraped.acceptor.listening))
     yield from single("odradek_ready", int(is_ready))
     clock = time.pthread_getcpuclockid(threading.get_ident())
     yield from single("odradek_event_loop_cpu_seconds_total", time.clock_gettime(clock))
@@ -84,7 +84,7 @@ def _count_open_files() -> int:
 
 def _requests(scraped: ScrapedBroker) -> Iterator[str]:
     counts = sorted(scraped.services.requests.values(), key=lambda each: each.name)
-    yield from single("odradek_connections", scraped.connections())
+    yield from single("odradek_connections", sum(len(each.connections) for each in scraped.acceptor.processors))
     yield from family("odradek_requests_total", (((each.name,), each.requests) for each in counts))
     errors = [((each.name, code.name), count) for each in counts for code, count in each.errors.items()]
     yield from family("odradek_request_errors_total", errors)

@@ -50,7 +50,7 @@ class BrokerPages:
         return Page(HTTPStatus.OK, PROMETHEUS, await page(self._scraped))
 
     def _ready(self) -> Page:
-        reasons = list(unready_reasons(self._scraped.services, self._scraped.listens()))
+        reasons = list(unready_reasons(self._scraped.services, self._scraped.acceptor.listening))
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         text = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
         return Page.of_text(status, text, "application/json")
@@ -58,12 +58,7 @@ class BrokerPages:
 
 def broker_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
     """Return the endpoint of `http.listener`, which is not empty. It does not listen yet."""
-
-    def connections() -> int:
-        return sum(len(each.connections) for each in acceptor.processors)
-
-    ages = UnreadAges(services.threads, services.disk)
-    scraped = ScrapedBroker(services, connections, lambda: acceptor.listening, ages)
+    scraped = ScrapedBroker(services, acceptor, UnreadAges(services.threads, services.disk))
     host, port = parse_http_listener(services.config.http_listener)
     if services.config.authorizer_class_name and not is_loopback(host):
         _log.warning(_OPEN, services.config.http_listener)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...storage.errors import StorageError
+from ..network.acceptor import Acceptor
 from ..services import Services
 from ..threads import DiskThreads, Work
 from .unread_ages import READ_WITHIN_S, UnreadAges
@@ -44,9 +45,7 @@ class ScrapedBroker:
     """The broker as its pages see it."""
 
     services: Services
-    # The number of open connections, and whether the broker accepts more.
-    connections: Callable[[], int]
-    listens: Callable[[], bool]
+    acceptor: Acceptor
     ages: UnreadAges
     questions: Questions = field(default_factory=Questions)
 
