@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.client.spark.columns import default_ddl
+from odradek.client.spark.columns import Column, columns_of, default_ddl
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -33,7 +33,9 @@ class FloorSource(DataSource):
         return "value binary"
 
     def reader(self, schema: Any) -> FloorReader:
-        return FloorReader(schema.names, *(int(self.options[name]) for name in ("rows", "valueBytes", "partitions")))
+        return FloorReader(
+            columns_of(schema), *(int(self.options[name]) for name in ("rows", "valueBytes", "partitions"))
+        )
 
     def writer(self, schema: Any, overwrite: bool) -> FloorWriter:
         return FloorWriter()
@@ -42,7 +44,7 @@ class FloorSource(DataSource):
 class FloorReader(DataSourceReader):
     """Repeats one Arrow batch in each partition."""
 
-    def __init__(self, columns: list[str], rows: int, value_bytes: int, partitions: int) -> None:
+    def __init__(self, columns: tuple[Column, ...], rows: int, value_bytes: int, partitions: int) -> None:
         self._columns = columns
         self._rows = rows // partitions
         self._value_bytes = value_bytes
@@ -53,11 +55,10 @@ class FloorReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         import pyarrow as pa
-        from odradek.client.spark.columns import Column
         from odradek.client.spark.rows import arrow_schema
 
         cells = {"key": b"%08d" % 0, "value": bytes(self._value_bytes), "topic": "spark-read-topic"}
-        schema = arrow_schema([Column(name) for name in self._columns])
+        schema = arrow_schema(self._columns)
         arrays = [pa.array([cells.get(field.name, partition.value)] * _BATCH_ROWS, field.type) for field in schema]
         batch = pa.record_batch(arrays, schema=schema)
         for left in range(self._rows, 0, -_BATCH_ROWS):

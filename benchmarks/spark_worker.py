@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 
-from odradek.client.spark.columns import TYPES, Column
+from odradek.client.arrow.decoder import TYPES
+from odradek.client.spark.columns import Column
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.source import BatchReader
+from pyspark.sql.pandas.types import from_arrow_type
 
 # What Spark's worker does with a task, in short.
 _PROGRAM = """
@@ -25,7 +27,8 @@ print(time.process_time())
 
 def first_rows(texts: dict[str, str]) -> tuple[float, float]:
     """Return the seconds, and the CPU seconds, from the start of a process to the first rows of a read."""
-    reader = BatchReader(parse_options(texts), [Column(name) for name in list(TYPES)[:7]])
+    columns = [Column(name, from_arrow_type(kind)) for name, kind in TYPES.items() if name != "headers"]
+    reader = BatchReader(parse_options(texts), columns)
     task = pickle.dumps((reader, reader.partitions()[0]))
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", _PROGRAM], input=task, stdout=subprocess.PIPE, check=True)

@@ -71,23 +71,19 @@ class Text(str):
 Answer = Callable[[SchemasLog, Request], Awaitable[Any]]
 
 
-class Api:
-    """Answers requests from the log."""
-
-    def __init__(self, log: SchemasLog) -> None:
-        self._log = log
-
-    async def answer(self, method: str, path: Sequence[str], query: Mapping[str, str], body: Mapping[str, Any]) -> Any:
-        """Return the answer to a request, as JSON or Text. Raises RegistryError."""
-        function, names = _route(method, path)
-        request = Request(names, query, body)
-        try:
-            return await function(self._log, request)
-        except RegistryError as error:
-            if error.status != 404 or method in ("PUT", "DELETE"):
-                raise
-        await self._log.refresh()
-        return await function(self._log, request)
+async def answer(
+    log: SchemasLog, method: str, path: Sequence[str], query: Mapping[str, str], body: Mapping[str, Any]
+) -> Any:
+    """Return the answer to a request, as JSON or Text. Raises RegistryError."""
+    function, names = _route(method, path)
+    request = Request(names, query, body)
+    try:
+        return await function(log, request)
+    except RegistryError as error:
+        if error.status != 404 or method in ("PUT", "DELETE"):
+            raise
+    await log.refresh()
+    return await function(log, request)
 
 
 # -- Subjects

@@ -17,8 +17,9 @@ from ..web.connection import Limits
 from ..web.exchange import HttpError, Request, Response
 from ..web.guesses import Guesses, login_in
 from ..web.origin import is_from_elsewhere, names_known_host
-from .api import Api, Text
+from .api import Text, answer
 from .errors import RegistryError
+from .schemas_log import SchemasLog
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +37,8 @@ MAX_BYTES_BESIDE_TEXTS = 64 << 10
 class Door:
     """Lets requests in to the API. `login` is "name:password", None if anybody may come in."""
 
-    def __init__(self, api: Api, login: str | None, hosts: Collection[str]) -> None:
-        self._api = api
+    def __init__(self, log: SchemasLog, login: str | None, hosts: Collection[str]) -> None:
+        self._log = log
         self._hosts = hosts
         self._guesses = Guesses()
         self._login = login
@@ -55,7 +56,7 @@ class Door:
     async def answer(self, request: Request) -> Response:
         """Return the response to a request that came in, whatever happens."""
         try:
-            answer = await self._ask(request)
+            found = await self._ask(request)
         except RegistryError as error:
             return _error(error.status, error.code, error.message)
         except ValueError as error:
@@ -65,7 +66,7 @@ class Door:
             return _error(500, 50001, "Error in the registry: its log says more")
         kind = _PLAIN_TYPE if request.headers.get("accept") == _PLAIN_TYPE else CONTENT_TYPE
         # Older registries stored texts with half a surrogate pair, which JSON can name.
-        content = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Text) else _json_bytes(answer)
+        content = found.encode("utf-8", "backslashreplace") if isinstance(found, Text) else _json_bytes(found)
         return Response(200, content, kind)
 
     def _check(self, request: Request) -> None:
@@ -85,7 +86,7 @@ class Door:
         parts, method = _parts(request.path), request.method
         body = _json_body(request) if method in ("POST", "PUT") else {}
         query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=MAX_FIELDS))
-        return await self._api.answer("GET" if method == "HEAD" else method, parts, query, body)
+        return await answer(self._log, "GET" if method == "HEAD" else method, parts, query, body)
 
 
 def rejection(error: HttpError) -> Response:

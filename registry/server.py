@@ -15,7 +15,6 @@ from typing import Any
 
 from ..web.listener import Listener, ListenerConfig, Service, stopped_by_signal
 from ..web.origin import host_of, is_loopback
-from .api import Api
 from .door import LIMITS, Door, rejection
 from .schemas_log import WRITE_TIMEOUT_S, LogOptions, SchemasLog
 
@@ -47,7 +46,7 @@ class Registry(Service):
         self._config = config
         self._log = SchemasLog(config.log)
         hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))
-        door = Door(Api(self._log), config.login, hosts)
+        door = Door(self._log, config.login, hosts)
         # A change under way may finish: to cancel it would leave the outcome open.
         listener = ListenerConfig(
             config.host, config.port, config.tls, MAX_CONNECTIONS, LIMITS, WRITE_TIMEOUT_S, rejection, door.look_at_head

@@ -52,7 +52,7 @@ class TopicSenders:
         sender = self._senders.pop(topic, None)
         if sender is None:
             sender = await BatchSender.open(self._producer, topic, self._options, self._note)
-            await self._make_room(self._options.producer["buffer_memory"] - sender.room_bytes)
+            await self._make_room(self._options.producer["buffer_memory"] - sender.opened.room_bytes)
         self._senders[topic] = sender
         return sender
 
@@ -63,10 +63,10 @@ class TopicSenders:
 
     async def _make_room(self, most_bytes: int) -> None:
         """Queue what is open in the senders that were not used for longest, and forget them."""
-        left = sum(each.room_bytes for each in self._senders.values())
+        left = sum(each.opened.room_bytes for each in self._senders.values())
         while self._senders and left > most_bytes:
             sender = self._senders.pop(next(iter(self._senders)))
-            left -= sender.room_bytes
+            left -= sender.opened.room_bytes
             await sender.send_open()
 
 
@@ -76,7 +76,7 @@ class BatchSender:
 
     _producer: Producer
     _topic: str
-    _opened: OpenBatches
+    opened: OpenBatches
     _note: Callable[..., None]
 
     @classmethod
@@ -91,38 +91,33 @@ class BatchSender:
 
     async def send(self, rows: Rows, alone: Callable[[int], Awaitable[None]]) -> None:
         """Queue rows. `alone` sends one that is too large for a batch, or whose partition the topic does not have."""
-        for stop in self._opened.append(rows):
+        for stop in self.opened.append(rows):
             if stop.partition >= 0:
                 await self._send_batch(stop.partition)
             if stop.is_alone:
                 await alone(stop.row)
 
-    @property
-    def room_bytes(self) -> int:
-        """How many bytes its open batches may get."""
-        return self._opened.room_bytes
-
     async def send_open(self) -> None:
         """Queue what is open. Raises UnknownTopic where the topic was made again with too few partitions."""
-        for partition in range(self._opened.partitions):
+        for partition in range(self.opened.partitions):
             await self._send_batch(partition)
 
     async def _send_batch(self, partition: int) -> None:
-        taken = self._opened.take(partition)
+        taken = self.opened.take(partition)
         if taken is None:
             return
         sent: asyncio.Future[Any] = await self._producer.send_batch(
             TopicPartition(self._topic, partition), taken, splittable=True
         )
         sent.add_done_callback(self._note)
-        if partition == self._opened.sticky:
+        if partition == self.opened.sticky:
             await self._move()
 
     async def _move(self) -> None:
         """Have rows without a key go to another partition, one with a leader if there is any."""
         partitions = await self._producer.partitions_for(self._topic, led=True)
-        known = [each for each in partitions if each < self._opened.partitions]
-        self._opened.sticky = random.choice(known or [0])
+        known = [each for each in partitions if each < self.opened.partitions]
+        self.opened.sticky = random.choice(known or [0])
 
 
 def _limit_bytes(options: SinkOptions, partitions: int) -> int:

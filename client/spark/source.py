@@ -140,7 +140,7 @@ class BatchReader(DataSourceReader):
         wanted = cast("Ranges | None", partition.value)
         if wanted is None:  # Spark calls this with an empty partition if there is none at all
             return iter(())
-        return _limited(read_ranges(wanted, self._options, self._columns), self._options.slice.limit)
+        return read_ranges(wanted, self._options, self._columns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -208,9 +208,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
-    """Fetch and decode ranges, one after the other. Raises DataLoss, KafkaError, DecodeError."""
-    for each in wanted:
-        yield from read_range(each, options, columns)
+    """Fetch and decode ranges, one after the other, up to the limit of rows. Raises as `read_range`."""
+    left = options.slice.limit
+    for batch in (batch for each in wanted for batch in read_range(each, options, columns)):
+        yield batch if left is None else batch.slice(0, left)
+        if left is not None:
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
 
 def read_range(
@@ -233,16 +238,3 @@ def read_range(
 
         decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
         yield from decoded(fetch.sections(), decoder)
-
-
-def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowBatch]:
-    """Yield batches until there are `most` rows; then no more is fetched."""
-    if most is None:
-        yield from batches
-        return
-    left = most
-    for batch in batches:
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return

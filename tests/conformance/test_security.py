@@ -178,6 +178,7 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     from odradek.client.spark import sink, source, writers
     from odradek.client.spark.columns import Column
     from odradek.client.spark.options import parse_sink_options
+    from pyspark.sql.types import BinaryType
 
     given = {f"kafka.{name}": text for name, text in configs_of_java(kafka).items()}
     given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}
@@ -190,7 +191,7 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     assert (written.rows, written.transaction) == (2, None)
     options = source.parse_options(given | {"subscribe": "by-spark"})
     ranges = source.plan(options, source.Brokers(options.client))
-    batches = source.read_ranges(tuple(ranges), options, [Column("value")])
+    batches = source.read_ranges(tuple(ranges), options, [Column("value", BinaryType())])
     assert [row["value"] for batch in batches for row in batch.to_pylist()] == [b"a", b"b"]
 
 
