@@ -88,7 +88,7 @@ def check_rows(table: Any, topic: str, reading: ReadOptions, *, is_compacted: bo
     topic_id = view.topic_id(topic)
     check_topic(table.metadata, topic_in(view, topic))
     files, offsets = files_of(table), state_of(table).offsets
-    earliest = brokers.retry(lambda: brokers.offsets([TopicPartition(topic, each) for each in offsets], EARLIEST))
+    earliest = brokers.log_ends([TopicPartition(topic, each) for each in offsets], EARLIEST)
     for partition, end in offsets.items():
         start = min((each.bounds.first for each in files if each.bounds.partition == partition), default=end)
         start = min(max(start, earliest[TopicPartition(topic, partition)]), end)

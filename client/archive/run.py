@@ -153,7 +153,7 @@ class Archiver:
         """Return how many offsets have come since the last round, or were left by it. Raises KafkaError."""
         places = [TopicPartition(self.topic, partition) for partition in self._reached]
         try:
-            last = self._brokers.retry(lambda: self._brokers.offsets(places, LATEST))
+            last = self._brokers.log_ends(places, LATEST)
         except Stopped:
             return 0
         return sum(max(last[each] - self._reached[each.partition], 0) for each in places)
@@ -256,7 +256,7 @@ class Archiver:
         return ranges
 
     def _ends(self, places: Sequence[TopicPartition]) -> Sequence[Mapping[TopicPartition, int]]:
-        return [self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)]
+        return [self._brokers.log_ends(places, at) for at in (EARLIEST, LATEST)]
 
     def _led(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that have a leader: these do not wait for the others, whose outage may be long."""

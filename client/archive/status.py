@@ -52,7 +52,7 @@ def partitions_of(
     state = state_of(table)
     places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
     led = [each for each in places if known_leader(view, each) is not None]
-    first, last = (brokers.retry(lambda at=at: brokers.offsets(led, at)) for at in (EARLIEST, LATEST))
+    first, last = (brokers.log_ends(led, at) for at in (EARLIEST, LATEST))
     for each in places:
         begin, end = first.get(each, 0), last.get(each)
         archived = state.offsets.get(each.partition, begin)

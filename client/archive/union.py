@@ -114,7 +114,7 @@ def _with_log(
     topic_id = view.topic_id(topic)
     check_topic(table.metadata, topic_in(view, topic))
     places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
-    first, last = (brokers.retry(lambda at=at: brokers.offsets(places, at, view)) for at in (EARLIEST, LATEST))
+    first, last = (brokers.log_ends(places, at, view) for at in (EARLIEST, LATEST))
     hot: list[OffsetRange] = []
     for each in places:
         begin = state.offsets.get(each.partition, first[each])

@@ -213,6 +213,17 @@ class Brokers:
                 found[each] = at.offset
         return found
 
+    def log_ends(
+        self, partitions: Collection[TopicPartition], sentinel: int, view: ClusterView | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first or the last offset of each log, EARLIEST or LATEST, tried again as `retry` does.
+
+        `view` knew their leaders.
+        """
+        # Leaders may have moved since: after a failure they are asked for again.
+        views = iter([view])
+        return dict(self.retry(lambda: self.offsets(partitions, sentinel, next(views, None))))
+
     def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
         found: dict[TopicPartition, int] = {}

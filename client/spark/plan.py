@@ -33,7 +33,7 @@ def plan(options: SourceOptions, brokers: Brokers) -> list[OffsetRange]:
     ends = positions("endingOffsets", options.ending, partitions, brokers)
     if not partitions:
         return []
-    earliest, latest = (log_ends(partitions, each, brokers, view) for each in (EARLIEST, LATEST))
+    earliest, latest = (brokers.log_ends(partitions, each, view) for each in (EARLIEST, LATEST))
     ranges = [
         range_of(options, view, each, (starts[each], ends[each]), (earliest[each], latest[each])) for each in partitions
     ]
@@ -80,17 +80,6 @@ def _time_offsets(
     ends = {TopicPartition(each.topic, each.partition): each.end for each in ranges}
     found = brokers.retry(lambda: brokers.offsets(ends, timestamp_ms))
     return {of: ends[of] if offset < 0 else offset for of, offset in found.items()}
-
-
-def log_ends(
-    partitions: Collection[TopicPartition], sentinel: int, brokers: Brokers, view: ClusterView
-) -> dict[TopicPartition, int]:
-    """Return the first or last offsets of logs, whose leaders `view` knew. Raises KafkaError."""
-    if not partitions:
-        return {}
-    # Leaders may have moved since: after a failure they are asked for again.
-    views = iter([view])
-    return dict(brokers.retry(lambda: brokers.offsets(partitions, sentinel, next(views, None))))
 
 
 def divided(

@@ -26,7 +26,7 @@ from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import ForeignOffsets, TopicRecreated
 from .options import SourceOptions
-from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, range_of, resolve, share, share_bytes
+from .plan import bytes_per_offset, divided, note_loss, positions, range_of, resolve, share, share_bytes
 
 # Before the name of a topic: where the first batch began.
 START = "start:"
@@ -194,7 +194,7 @@ class MicroBatches:
 
     def _offsets(self, partitions: Collection[TopicPartition], sentinel: int) -> Ends:
         """Return the first or last offsets of logs."""
-        return log_ends(partitions, sentinel, self._brokers, self._view)
+        return self._brokers.log_ends(partitions, sentinel, self._view) if partitions else {}
 
     def _check_id(self, topic: str, topic_id: bytes) -> None:
         known = self._topic_ids.setdefault(topic, topic_id)

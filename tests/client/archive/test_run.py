@@ -109,7 +109,7 @@ def test_a_state_ahead_of_the_log_is_rejected(world: World, catalog: Any, monkey
     archiver = world.archiver(catalog, "ahead")
     archiver.round()
     brokers = archiver._brokers
-    monkeypatch.setattr(brokers, "offsets", lambda places, at: dict.fromkeys(places, 3 if at == LATEST else 0))
+    monkeypatch.setattr(brokers, "offsets", lambda places, at, _: dict.fromkeys(places, 3 if at == LATEST else 0))
     with pytest.raises(ArchiveError, match=r"has ahead-0 up to 5, but its log ends at 3"):
         archiver.round()
 

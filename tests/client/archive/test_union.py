@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ pytest.importorskip("polars", reason="pip install 'odradek[polars]'")
 import polars as pl
 from odradek.client import NewTopic, Producer, read_topic
 from odradek.client.archive import Archive, ArchiveError, union, upkeep
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import ReadOptions
 from odradek.client.arrow.tables import COLUMNS
-from odradek.client.errors import InvalidOption, NoBrokerReachable, UnknownTopic
+from odradek.client.errors import ErrorCode, InvalidOption, KafkaError, NoBrokerReachable, UnknownTopic
 from odradek.client.record import LATEST, TopicPartition
 from odradek.client.sql.topic_tables import TopicTables
 from odradek.tests.support.clients.archive_world import FOLDER, World, files_in
@@ -73,6 +76,27 @@ def test_both_halves_are_the_topic_as_it_is(world: World, catalog: Any, place: s
     assert sorted(judged.rows()) == [(number, at) for number in range(2) for at in range(10)], "another reader"
     with pytest.raises(UnknownTopic, match="no partition 7"):
         read(world, "halves", place, partitions=[7])
+
+
+def test_a_leader_that_moves_while_the_halves_are_cut_is_asked_for_again(
+    world: World, catalog: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.fill("moves", 4)
+    world.archiver(catalog, "moves").round()
+    offsets, asked = Brokers.offsets, list[Any]()
+
+    def of_the_new_leader(brokers: Brokers, places: Any, at: int, view: Any = None) -> Any:
+        asked.append(view)
+        if view is asked[0]:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader has moved")
+        return offsets(brokers, places, at, view)
+
+    monkeypatch.setattr(Brokers, "offsets", of_the_new_leader)
+    client = world.reading.client
+    numbers = {**client.numbers, "default.api.timeout.ms": 5_000, "retry.backoff.ms": 1, "retry.backoff.max.ms": 1}
+    found = union.cut(place, "moves", ReadOptions(replace(client, numbers=numbers)))
+    assert [(each.start, each.end) for each in (*found.cold, *found.hot)] == [(0, 4), (4, 4)]
+    assert len(asked) == 4, "each end is asked for once more"
 
 
 def test_a_time_begins_in_the_archive(world: World, catalog: Any, place: str) -> None:
