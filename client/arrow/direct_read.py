@@ -31,7 +31,6 @@ from ...protocol.messages.odradek_lease_segments import (
 )
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.records.errors import CorruptBatch
-from ..core.leaders import READ_COMMITTED
 from ..core.option_values import Address
 from ..errors import DirectReadNotPossible, UnsupportedVersion
 from .brokers import Brokers
@@ -39,7 +38,7 @@ from .connection import BlockingConnection, ClientOptions, ReadOptions, ReadPath
 from .fetch import OffsetRange, RangeFetch
 
 if TYPE_CHECKING:
-    from .batches import BatchTable, Section
+    from .batches import Section
 
 log = logging.getLogger(__name__)
 
@@ -188,26 +187,14 @@ class DirectRead(RangeFetch):
         if not len(table):
             raise CorruptBatch(f"{file.name} of {self._range}: no whole batch at {self._at}")
         self._at += batches.scanned_bytes(table)
-        position = batches.next_offset(table)
-        hidden = self._hidden(table)
-        table = batches.readable(table, self.position, self._range.end, hidden)
-        self.position = max(position, self.position)
-        self._progressed()
-        return batches.Section(source, table)
-
-    def _hidden(self, table: BatchTable) -> list[tuple[int, int]]:
-        """Return the aborted transactions that reach into these batches, as (first offset, producer id)."""
-        from . import batches
-
-        assert self._lease is not None
-        if self._options.client.isolation_level != READ_COMMITTED:
-            return []
         first, following = batches.first_offset(table), batches.next_offset(table)
-        return [
+        assert self._lease is not None
+        reach_here = (
             (each.first_offset, each.producer_id)
             for each in self._lease.granted.aborted_transactions
             if each.last_offset >= first and each.first_offset < following
-        ]
+        )
+        return self._section(source, table, reach_here)
 
     def _large_batch(self, file: LeasedFile, descriptor: int, data: memoryview) -> memoryview:
         """Return the bytes of the one batch that is larger than a chunk. Raises CorruptBatch."""

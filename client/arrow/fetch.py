@@ -13,7 +13,7 @@ the broker's error if that is not retriable; after `poll_timeout_ms` without pro
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ from .brokers import Brokers, leader_address
 from .connection import BlockingConnection, ReadOptions
 
 if TYPE_CHECKING:
-    from .batches import Section
+    from .batches import BatchTable, Bytes, Section
 
 log = logging.getLogger(__name__)
 
@@ -242,12 +242,17 @@ class RangeFetch:
         position = batches.next_offset(table)
         if position <= self.position:
             raise CorruptBatch(f"{self._range}: the batches at {self.position} end at {position}")
+        return self._section(source, table, ((each.first_offset, each.producer_id) for each in aborted))
+
+    def _section(self, source: Bytes, table: BatchTable, aborted: Iterable[tuple[int, int]]) -> Section:
+        """Return what a reader may see of batches, and go on behind them. `aborted` is that of `readable`."""
+        from . import batches
+
         committed = self._options.client.isolation_level == READ_COMMITTED
-        hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
-        table = batches.readable(table, self.position, self._range.end, hidden)
-        self.position = position
+        visible = batches.readable(table, self.position, self._range.end, list(aborted) if committed else [])
+        self.position = max(batches.next_offset(table), self.position)
         self._progressed()
-        return batches.Section(source, table)
+        return batches.Section(source, visible)
 
     def _enlarge_fetch(self, received: int) -> None:
         """Double the size of a fetch, because no whole batch came: brokers before KIP-74 cut it at the limit."""
