@@ -70,7 +70,7 @@ class FlushedBatches:
         while True:
             if self._end >= segment.size or self._due_offset >= self._recovery_point:
                 # No batch follows that the last offset of the last one could disagree with.
-                if self._last is None or not segment.has_wrong_crc(*self._last):
+                if self._last is None or segment.find_fault(*self._last) is None:
                     break
                 self._pass_over(self._last)
                 continue
@@ -88,7 +88,7 @@ class FlushedBatches:
                 self._pass_over(wrong)
             elif self._is_misplaced(batch):
                 self._pass_over_misplaced(batch)
-            elif self._last is not None and segment.has_wrong_crc(*self._last):
+            elif self._last is not None and segment.find_fault(*self._last) is not None:
                 self._pass_over(self._last)
             else:
                 self._take_last()
@@ -149,7 +149,7 @@ class FlushedBatches:
             suspect = batch
         else:
             return None
-        return suspect if self._segment.has_wrong_crc(*suspect) else None
+        return None if self._segment.find_fault(*suspect) is None else suspect
 
     def _is_misplaced(self, batch: Batch) -> bool:
         """Return whether the offset of a batch cannot be right, which no CRC covers."""

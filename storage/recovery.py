@@ -496,7 +496,7 @@ class Recovery:
             after = next(segment.headers(end), None)
         except CorruptBatch:
             return False
-        return after is not None and after[1].base_offset >= due and not segment.has_wrong_crc(*after)
+        return after is not None and after[1].base_offset >= due and segment.find_fault(*after) is None
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Account for a batch of a segment whose indexes are built again."""

@@ -101,7 +101,9 @@ def _partition_page(partitions: list[Partition]) -> Iterator[str]:
     yield from family(
         "odradek_partition_log_bytes", ((key_of(each), each.log.size_bytes) for each in online(partitions))
     )
-    yield from family("odradek_partition_records_in_total", ((key_of(each), each.records_in) for each in partitions))
+    yield from family(
+        "odradek_partition_records_in_total", ((key_of(each), each.received.records) for each in partitions)
+    )
 
 
 def key_of(partition: Partition) -> tuple[str, str]:

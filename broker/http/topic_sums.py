@@ -30,8 +30,9 @@ class TopicSum:
     def add(self, partition: Partition) -> None:
         """Add a partition. One without a log, here or at all, adds nothing but itself."""
         self.partitions += 1
-        self.bytes_in += partition.bytes_in
-        self.records_in += partition.records_in
+        received = partition.received
+        self.bytes_in += received.size
+        self.records_in += received.records
         self.bytes_out += partition.bytes_out
         if partition.is_online:
             self.log_bytes += partition.log.size_bytes

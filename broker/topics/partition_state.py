@@ -78,7 +78,7 @@ class Surroundings(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How many records were written to a log, and their bytes. Only differences of two are looked at."""
+    """How many records were written, and their bytes. Of a log's end only differences are looked at."""
 
     records: int
     size: int
@@ -118,7 +118,7 @@ class PartitionState:
         self._clock, self._purgatory, self._schedule_flush, self._on_failure, self._add_producer = surroundings
         # To consumers, since the start of the broker.
         self.bytes_out = 0
-        # From clients in earlier reigns, and what `records_in` and `bytes_in` take off the log's end; None: no leader.
+        # From clients in earlier reigns, and what `received` takes off the log's end; None: no leader.
         self._before = Written(0, 0)
         self._from: Written | None = None
         # Of coordinators, in this reign: plain numbers, because each of their records is counted.
@@ -146,21 +146,15 @@ class PartitionState:
         self._from = _written(log)
 
     @property
-    def records_in(self) -> int:
-        """Records from clients, since the start of the broker. Offsets tell, so that no append has to count."""
+    def received(self) -> Written:
+        """What clients have written since the start of the broker. The log's end tells, so that no append counts."""
         if self._from is None:
-            return self._before.records
-        return self._before.records + self.log.log_end_offset - self._from.records - self._own_records
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of batches from clients, since the start of the broker. The sizes of segments tell."""
-        if self._from is None:
-            return self._before.size
-        return self._before.size + self.log.appended_bytes - self._from.size - self._own_bytes
+            return self._before
+        records = self._before.records + self.log.log_end_offset - self._from.records - self._own_records
+        return Written(records, self._before.size + self.log.appended_bytes - self._from.size - self._own_bytes)
 
     def _leave_out(self, records: int, size: int) -> None:
-        """Leave a batch that a coordinator has written out of `records_in` and `bytes_in`."""
+        """Leave a batch that a coordinator has written out of `received`."""
         self._own_records += records
         self._own_bytes += size
 
@@ -191,7 +185,7 @@ class PartitionState:
         """Follow another leader from now on. Requests that wait are woken, and learn it."""
         self.leader_epoch = leader_epoch
         self.replication = None
-        self._before, self._from = Written(self.records_in, self.bytes_in), None
+        self._before, self._from = self.received, None
         self._own_records = self._own_bytes = 0
         self.reign += 1
         self._refuse_leading()

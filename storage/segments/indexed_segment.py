@@ -19,7 +19,7 @@ from . import walk
 from .damage import MISPLACED, Damage
 from .names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from .segment_file import NAMES_LOCK, OnDamage, SegmentFile
-from .segment_indexes import NO_TIMESTAMP, OffsetIndex, SegmentIndexes, TimeIndex
+from .segment_indexes import NO_TIMESTAMP, SegmentIndexes
 from .transaction_index import TransactionIndex
 
 # The index interval of indexes that a look-up finds damaged and builds again: Kafka's default, whatever it was before.
@@ -76,16 +76,6 @@ class IndexedSegment(SegmentFile):
     # -- Looking up --------------------------------------------------------------------------------
 
     @property
-    def offsets(self) -> OffsetIndex:
-        """The offset index, opened at the first use."""
-        return self.open_indexes().offsets
-
-    @property
-    def times(self) -> TimeIndex:
-        """The time index, opened at the first use."""
-        return self.open_indexes().times
-
-    @property
     def newest_ms(self) -> int:
         """The time that retention compares: the largest timestamp; without one, when the file was last written."""
         timestamp_ms = self.max_timestamp[0]
@@ -104,7 +94,7 @@ class IndexedSegment(SegmentFile):
         """
         if self._max_timestamp == UNKNOWN:
             try:
-                self._max_timestamp, self._max_offset = self._checked_time(self.times.last_entry())
+                self._max_timestamp, self._max_offset = self._checked_time(self.open_indexes().times.last_entry())
             except DamagedFile as error:
                 self.damaged_index = error
                 return self.read_largest_timestamp()
@@ -236,7 +226,7 @@ class IndexedSegment(SegmentFile):
     def index_entry(self, offset: int) -> tuple[int, int]:
         """Return what the offset index tells of `offset`: the segment's start where the index is damaged."""
         try:
-            return self._checked(self.offsets.lookup(offset))
+            return self._checked(self.open_indexes().offsets.lookup(offset))
         except DamagedFile as error:
             self.damaged_index = error
             return self.base_offset, 0
@@ -250,7 +240,7 @@ class IndexedSegment(SegmentFile):
     def first_offset_for(self, timestamp_ms: int) -> int:
         """Return an offset below which no record has this timestamp or a later one."""
         try:
-            return self._checked_time(self.times.lookup(timestamp_ms))[1]
+            return self._checked_time(self.open_indexes().times.lookup(timestamp_ms))[1]
         except DamagedFile as error:
             self.damaged_index = error
             return self.base_offset
@@ -284,7 +274,7 @@ class IndexedSegment(SegmentFile):
         if cached and self._indexes is None:
             raise NotCached
         try:
-            entry = self.offsets.first_entry_at(position, cached=cached)
+            entry = self.open_indexes().offsets.first_entry_at(position, cached=cached)
             if entry is not None and not self.is_batch_of(entry, cached=cached):
                 # With an offset that is too low, readers would not learn of transactions that were aborted.
                 raise DamagedFile(self.path(INDEX_SUFFIX), 0, f"no batch of its entry (offset, position) {entry}")
@@ -308,7 +298,7 @@ class IndexedSegment(SegmentFile):
         Those that the disk cannot read count as damaged. Return the first of them; None where there is none.
         """
         try:
-            walk_start = self._start_of(self.offsets.entry_below(position + 1))
+            walk_start = self._start_of(self.open_indexes().offsets.entry_below(position + 1))
         except DamagedFile as error:
             self.damaged_index, walk_start = error, 0
         before = self.damages
@@ -452,4 +442,4 @@ class IndexedSegment(SegmentFile):
     @property
     def is_last_batch_sound(self) -> bool:
         """Whether the CRC of the last batch that was noted is right."""
-        return self._last is None or not self.has_wrong_crc(*self._last)
+        return self._last is None or self.find_fault(*self._last) is None

@@ -297,10 +297,6 @@ class SegmentFile:
 
     # -- Damage ------------------------------------------------------------------------------------
 
-    def has_wrong_crc(self, position: int, header: BatchHeader) -> bool:
-        """Return whether the CRC of the batch at `position` is wrong, or the disk cannot read the batch."""
-        return self.find_fault(position, header) is not None
-
     def find_fault(self, position: int, header: BatchHeader) -> str | None:
         """Return why the batch at `position` is not sound, None if it is.
 

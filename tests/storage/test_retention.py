@@ -308,7 +308,8 @@ def test_a_flush_that_is_late_brings_no_file_of_a_removed_segment_back(tmp_path:
     for number in range(6):
         append(log, batch(number))
     (segment, *_) = log.segments
-    index = {"index": segment.offsets, "timeindex": segment.times, "txnindex": segment.aborted}[suffix]
+    indexes = segment.open_indexes()
+    index = {"index": indexes.offsets, "timeindex": indexes.times, "txnindex": segment.aborted}[suffix]
     if suffix == "txnindex":
         segment.aborted.append(AbortedTransaction(1, 0, 1, 2))
     # A thread that has forced the log to disk comes to the indexes when the segment has gone.

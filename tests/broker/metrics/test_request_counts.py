@@ -28,7 +28,7 @@ async def test_bytes_and_records_are_counted_where_they_go_in_and_out(broker: Br
     batch = batch_of(b"a", b"b")
     await raw.produce("t", batch)
     partition = broker.topics.get("t").partitions[0]  # type: ignore[union-attr]
-    assert (partition.bytes_in, partition.records_in, partition.bytes_out) == (len(batch), 2, 0)
+    assert (*partition.received, partition.bytes_out) == (2, len(batch), 0)
     await raw.fetch("t", 0)
     assert partition.bytes_out == len(batch)
 
@@ -40,8 +40,8 @@ async def test_records_of_coordinators_do_not_count_as_those_of_clients(broker: 
     partition.append_marker(7, 0, Marker(ControlType.ABORT, 0), 1)
     partition.append_internal(bytearray(batch_of(b"c", b"d", b"e")))
     await raw.produce("t", batch_of(b"f"))
-    assert partition.log.log_end_offset == 7 and partition.records_in == 3
-    assert partition.bytes_in == len(batch_of(b"a", b"b")) + len(batch_of(b"f"))
+    assert partition.log.log_end_offset == 7 and partition.received.records == 3
+    assert partition.received.size == len(batch_of(b"a", b"b")) + len(batch_of(b"f"))
 
 
 async def test_a_partition_counts_the_records_that_came_while_it_led(broker: Broker, raw: Raw) -> None:
@@ -51,13 +51,13 @@ async def test_a_partition_counts_the_records_that_came_while_it_led(broker: Bro
     replicated = memoryview(bytearray(batch_of(b"c", b"d")))
     partition.stop_leading(5)
     partition.append_replicated(replicated, assign(replicated, 0, read_header(replicated), 2, 5), None)
-    assert partition.log.log_end_offset == 4 and partition.records_in == 2
-    assert partition.bytes_in == len(batch_of(b"a", b"b"))
+    assert partition.log.log_end_offset == 4 and partition.received.records == 2
+    assert partition.received.size == len(batch_of(b"a", b"b"))
     for epoch in (6, 7):
         partition.begin_leading(epoch, None)  # type: ignore[arg-type]  # as a broker that is alone: without followers
     await raw.produce("t", batch_of(b"e"))
-    assert partition.records_in == 3
-    assert partition.bytes_in == len(batch_of(b"a", b"b")) + len(batch_of(b"e"))
+    assert partition.received.records == 3
+    assert partition.received.size == len(batch_of(b"a", b"b")) + len(batch_of(b"e"))
 
 
 async def test_a_rejected_batch_is_counted_by_its_error(broker: Broker, raw: Raw) -> None:
