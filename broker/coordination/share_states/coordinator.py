@@ -79,8 +79,9 @@ class ShareCoordinator:
             new_replay=StateReplay,
             aside=aside,
         )
-        # Where records begin that cannot be read, by partition: another version may read them, so the log is kept.
-        self._unreadable_from: dict[int, int] = {}
+        # Where records begin that cannot be read, by partition and leader epoch: another version may read them, so the
+        # log is kept.
+        self._unreadable_from: dict[tuple[int, int], int] = {}
         interval_ms = config.share_coordinator_state_topic_prune_interval_ms
         self._pruning = Sweep(timers, clock, lambda: interval_ms, self._prune)
         cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
@@ -109,7 +110,8 @@ class ShareCoordinator:
         try:
             record = records.decode_record(written.key, written.value)
         except DecodeError:
-            self._unreadable_from.setdefault(partition, written.offset)
+            reign = partition, self._log.coordinator_epoch(partition)
+            self._unreadable_from[reign] = min(written.offset, self._unreadable_from.get(reign, written.offset))
             raise
         return None if record is None else (key_text(record.key), record._replace(offset=written.offset))
 
@@ -160,15 +162,16 @@ class ShareCoordinator:
     def _prune(self) -> Iterator[None]:
         """Delete what no state needs. What a partition's leader of before needed says nothing of a later reign."""
         needed = {index: end for index in self.shards.owned if (end := self._log.end_offset(index))}
-        reigns = {index: self._log.coordinator_epoch(index) for index in needed}
+        reigns = {index: (index, self._log.coordinator_epoch(index)) for index in needed}
         for actor in list(self.shards.actors.values()):
             offset = actor.state.needed_from
             if offset is not None and actor.partition in needed:
                 needed[actor.partition] = min(needed[actor.partition], offset)
             yield
         for index in needed.keys() & self.shards.owned:
-            if self._log.coordinator_epoch(index) == reigns[index]:
-                self._log.delete_before(index, min(needed[index], self._unreadable_from.get(index, needed[index])))
+            reign, offset = (index, self._log.coordinator_epoch(index)), needed[index]
+            if reign == reigns[index]:
+                self._log.delete_before(index, min(offset, self._unreadable_from.get(reign, offset)))
 
     def _snapshot_cold(self) -> Iterator[None]:
         """Write states again that have not changed for long, where many records of others are behind them."""

@@ -115,11 +115,19 @@ async def test_a_snapshot_that_is_committed_after_the_partition_has_moved_does_n
 
 async def test_what_another_version_may_read_is_kept(world: World) -> None:
     world.ask(A, BEGIN)
-    world.log.records.append(Written(world.log.records[0].key, b"\x00\x09", offset=1))
+    world.ask(B, BEGIN)
+    # The later one is met first, in the place of what it follows.
+    a, b = world.log.records
+    world.log.records = [a, b._replace(value=b"\x00\x09"), a._replace(value=b"\x00\x09", offset=2)]
     world.log.end = 9
     world.coordinator.shards.unload(0)
     world.coordinator.shards.load(0)
     assert world.prune() == 1
+    # In the next reign the state is there anew.
+    world.coordinator.shards.unload(0)
+    world.log.epoch, world.log.records = 1, [a._replace(offset=8)]
+    world.coordinator.shards.load(0)
+    assert world.prune() == 8
 
 
 async def test_a_reign_that_ends_in_a_round_deletes_nothing(world: World) -> None:
