@@ -140,7 +140,7 @@ def command(
     if follow and until_end:
         raise click.UsageError("only one of --follow and --until-end")
     offsets = OffsetRange("tail", tail) if tail is not None else parse(offset or "start")
-    if group and (partitions or not offsets.is_group_start):
+    if group and (partitions or offsets.kind not in ("start", "end")):
         raise click.UsageError(
             "a group shares all partitions and continues at its committed offsets: no --partition, no --offset but "
             "start and end"

@@ -33,11 +33,6 @@ class OffsetRange:
     # The last offset to print, or None.
     last: int | None = None
 
-    @property
-    def is_group_start(self) -> bool:
-        """Whether a group can begin there: a consumer knows only these two."""
-        return self.kind in ("start", "end")
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -395,9 +395,5 @@ class KafkaCluster(ControlledKafka):
         return next((each.name for each in topics if each.id == topic_id), None)
 
 
-def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> KafkaCluster:
-    """Start a cluster, for unittest, notebooks and scripts. `how` as for KafkaCluster.
-
-    It ends with its `with` block, at `close`, or with the program.
-    """
-    return KafkaCluster(config, **how)
+# For unittest, notebooks and scripts. It ends with its `with` block, at `close`, or with the program.
+kafka_cluster = KafkaCluster

@@ -27,7 +27,7 @@ from ..protocol.apis import ApiKey, message
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
-from .faults import Fault, api_name, is_about
+from .faults import Fault, api_name, places
 from .recent import RECENT_REQUESTS, RecentRequest, noted
 from .remote import KIT_CLIENT_ID
 from .requests import Seen, SeenRequest, decoded_request, decoded_response, encoded_request
@@ -175,8 +175,10 @@ class Door:
         return [noted for each in self._recordings if each.add(noted)]
 
     def _is_about(self, fault: Fault, arrived: _Arrived) -> bool:
+        """Tell whether a request names the topic and partition of a fault."""
+        names = fault.names(self._name_of_id)
         try:
-            return is_about(fault, arrived.request(), arrived.header.api_version, fault.names(self._name_of_id))
+            return any(fault.is_at(*each) for each in places(arrived.request(), arrived.header.api_version, names))
         except (ProtocolError, KeyError):
             return False
 

@@ -187,11 +187,6 @@ def _plain(name: str) -> str:
 # -- The topics of a request
 
 
-def is_about(fault: Fault, request: Message, version: int, names: Names) -> bool:
-    """Tell whether a request names the topic and partition of a fault."""
-    return any(fault.is_at(*place) for place in places(request, version, names))
-
-
 def places(request: Message, version: int, names: Names) -> Generator[tuple[str, int | None]]:
     """Yield the topics that a request names, each with each of its partitions, or None where it names none."""
     assert request.KEY is not None

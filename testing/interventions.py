@@ -37,10 +37,6 @@ class MovableClock(Clock):
         return super().monotonic_ms() + self.added_ms
 
 
-async def answer(brokers: Sequence[Broker]) -> None:
-    """Do nothing: the caller wants to know whether the loop runs."""
-
-
 async def clear(broker: Broker, door: Door, users: Mapping[str, str], left: Set[str]) -> None:
     """Remove all topics, groups, transactional ids, dynamic configs, ACLs, quotas and users other than these.
 

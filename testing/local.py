@@ -11,7 +11,7 @@ A test calls it from its own thread. What changes the broker runs on the broker'
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -141,12 +141,8 @@ class LocalKafka(ControlledKafka):
             broker.__exit__()
 
 
-def kafka(config: Mapping[str, object] | None = None, **how: Any) -> LocalKafka:
-    """Start a broker in a thread, for unittest, notebooks and scripts. `how` as for LocalKafka.
-
-    It ends with its `with` block, at `close`, or with the program.
-    """
-    return LocalKafka(config, **how)
+# For unittest, notebooks and scripts. It ends with its `with` block, at `close`, or with the program.
+kafka = LocalKafka
 
 
 def _replace(target: Path, source: Path) -> None:

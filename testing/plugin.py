@@ -81,7 +81,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         seeds, first = given.get("seeds", 1), given.get("first", 0)
         if not (isinstance(seeds, int) and isinstance(first, int) and seeds > 0):
             raise pytest.UsageError(f"@pytest.mark.simulated takes numbers, and one seed at least, not {given}")
-        metafunc.parametrize("simulation", range(first, first + seeds), indirect=True, ids=_seed_name)
+        metafunc.parametrize("simulation", range(first, first + seeds), indirect=True, ids="seed{}".format)
 
 
 def _simulated(node: Any) -> dict[str, Any]:
@@ -94,10 +94,6 @@ def _simulated(node: Any) -> dict[str, Any]:
         what = sorted(unknown) or marker.args
         raise pytest.UsageError(f"@pytest.mark.simulated takes {sorted(_OF_WORLDS)} by name, not {what}")
     return dict(marker.kwargs)
-
-
-def _seed_name(seed: object) -> str:
-    return f"seed{seed}"
 
 
 @pytest.fixture
@@ -149,11 +145,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     """A Kafka without topics, groups, transactional ids and faults. Tests of a process share one broker."""
     marks = _marked(request.node)
     address = request.config.getoption("kafka_address", None)
+    own = sorted(marks.keys() & _OWN)
+    if own:
+        _needs_own_broker(request, f"{', '.join(own)} of the broker")
     if address is not None:
-        _check_is_remote(address, marks)
         running: Any = request.getfixturevalue("_kafka_at_address")
         running.reset()
-    elif marks.keys() & _OWN:
+    elif own:
         running = request.getfixturevalue("kafka_factory")(**_how(marks), **marks.get("config", {}))
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
@@ -324,12 +322,6 @@ def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
     address = request.config.getoption("kafka_address", None)
     if address is not None:
         pytest.skip(f"{why}: not at the Kafka of --kafka-address {address}")
-
-
-def _check_is_remote(address: str, marks: Mapping[str, Any]) -> None:
-    if marks.keys() & _OWN:
-        which = ", ".join(sorted(marks.keys() & _OWN))
-        pytest.skip(f"{which} of the broker: not at the Kafka of --kafka-address {address}")
 
 
 @contextmanager

@@ -8,13 +8,12 @@ process is killed its connections are reset; after a power cut nobody hears of i
 from __future__ import annotations
 
 import asyncio
-from asyncio import events
 from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, cast
 
-from .world import World
+from .world import Loop, World
 
 # What the kernels of both ends take before a write waits.
 _KERNEL_BYTES = 128 * 1024
@@ -23,16 +22,6 @@ _READ_BYTES = 256 * 1024
 _EOF, _RESET = object(), object()
 # What a socket says that its descriptor is: brokers count them.
 _DESCRIPTOR = 100
-
-
-class Loop(Protocol):
-    """A loop, as the network sees it."""
-
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle: ...
-
-    def reader(self, read: Callable[[], object], /) -> events.Handle: ...
-
-    def take(self, handle: events.Handle, /) -> None: ...
 
 
 class Host(Protocol):

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import gc
 import heapq
+from asyncio.events import Handle
 from collections.abc import Callable
+from contextvars import Context
 from random import Random
 from typing import Any, Protocol
 
@@ -30,7 +32,7 @@ _COLLECTED_TURNS = 100_000
 
 
 class Loop(Protocol):
-    """A loop, as the world runs it."""
+    """A loop, as the world and the network see it."""
 
     # Invariant: whether the world has it among those that have something to do.
     is_busy: bool
@@ -38,6 +40,12 @@ class Loop(Protocol):
     def turn(self, callbacks: int, /) -> int:
         """Run so many callbacks, if there are so many. Return how many."""
         ...
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> Handle: ...
+
+    def reader(self, read: Callable[[], object], /) -> Handle: ...
+
+    def take(self, handle: Handle, /) -> None: ...
 
 
 class NothingLeft(Exception):
