@@ -46,7 +46,6 @@ from ..core.options import (
 )
 from ..core.security import SecurityArguments
 from ..core.serialization import AS_BYTES, DeserializerOf, Deserializers, KeyT, ValueT
-from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..record import (
     EARLIEST,
@@ -72,15 +71,14 @@ from .options import (
 from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
 from .session import Session, SessionOptions
+from .session_client import SessionClient
 from .streams import Stream, Streams
-from .workers import ClientWithWorkers, DeadLetters, Handler, Workers, told
+from .workers import DeadLetters, Handler, Workers, told
 
 _log = logging.getLogger(__name__)
 
 
-class Consumer(
-    ClientWithWorkers, SessionClient[Session], AsyncIterator[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT]
-):
+class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -166,8 +164,7 @@ class Consumer(
         await (self.stop() if kind is None else self._close())
 
     async def _close(self, timeout_ms: float | None = None) -> None:
-        if not self._closes_later(lambda: self._close(timeout_ms)):
-            await self._stop_session(self._finish, timeout_ms)
+        await self._stop_by(self._finish, timeout_ms, lambda: self._close(timeout_ms))
 
     async def _finish(self) -> None:
         session = self._session

@@ -279,34 +279,6 @@ class Queues:
             self._longest = size + by
 
 
-class ClientWithWorkers:
-    """A client that has workers while its `consume` runs."""
-
-    _workers: Workers | None = None
-
-    async def _run(self, workers: Workers, drain_on: Sequence[signal.Signals]) -> None:
-        self._workers = workers
-        try:
-            await workers.run(drain_on)
-        finally:
-            if self._workers is workers:
-                self._workers = None
-
-    async def drain(self) -> None:
-        """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
-        if self._workers is not None:
-            await self._workers.drain()
-
-    def _closes_later(self, close: Callable[[], Awaitable[None]]) -> bool:
-        """Return whether a handler asks for the stop: `consume` does it, once the handlers have ended."""
-        workers = self._workers
-        if workers is None or not workers.are_around:
-            return False
-        workers.then = close
-        workers.halt.set()
-        return True
-
-
 def told(dead_letters: DeadLetters) -> DeadLetters:
     """Return what hands a record to the dead letters, and says so."""
 

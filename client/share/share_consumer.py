@@ -25,7 +25,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Generic, Unpack
 
 from ..consumer.options import GroupOptions, WorkOptions
-from ..consumer.workers import ClientWithWorkers, Workers
+from ..consumer.session_client import SessionClient
+from ..consumer.workers import Workers
 from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
     ClusterOptions,
@@ -38,7 +39,6 @@ from ..core.options import (
 )
 from ..core.security import SecurityArguments
 from ..core.serialization import AS_BYTES, DeserializerOf, Deserializers, KeyT, ValueT
-from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
 from ..record import ShareRecord, TopicPartition
 from .deliveries import RECORD_LIMIT, Acknowledgement, ShareFetchOptions
@@ -50,9 +50,7 @@ Handler = Callable[[ShareRecord[Any, Any]], Awaitable[object]]
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": RECORD_LIMIT}
 
 
-class ShareConsumer(
-    ClientWithWorkers, SessionClient[Session], AsyncIterator[ShareRecord[KeyT, ValueT]], Generic[KeyT, ValueT]
-):
+class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[KeyT, ValueT]], Generic[KeyT, ValueT]):
     """Takes records of topics as a member of a share group. Use `async with`, or `start()` and `stop()`.
 
     Only one task may poll at a time; any task may acknowledge.
@@ -129,8 +127,7 @@ class ShareConsumer(
             await self.drain()
             await session.leave(accept=accept and not self._options.is_explicit)
 
-        if not self._closes_later(lambda: self._close(timeout_ms, accept=accept)):
-            await self._stop_session(finish, timeout_ms)
+        await self._stop_by(finish, timeout_ms, lambda: self._close(timeout_ms, accept=accept))
 
     # -- Subscription
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import weakref
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..core.cluster import Cluster
+from ..core.lifetime import Lifetime, StartedClient, Step
 from ..errors import ClientStopped, KafkaError
-from .cluster import Cluster
-from .lifetime import Lifetime, StartedClient, Step
+from .workers import Workers
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +40,14 @@ S = TypeVar("S", bound=ClientSession)
 
 
 class SessionClient(StartedClient, Generic[S]):
-    """A client with a session. `kind` names it in messages, such as "consumer"."""
+    """A client with a session, and with workers while its `consume` runs. `kind` names it, such as "consumer"."""
 
     # None before start() and after stop().
     _session: S | None = None
     # Whether the last session has ended with a stop: then `async for` ends, and does not raise.
     _stopped = False
     _finalizer: weakref.finalize[..., Any]
+    _workers: Workers | None = None
 
     def __init__(self, kind: str, request_timeout_ms: float) -> None:
         self._kind = kind
@@ -60,8 +64,29 @@ class SessionClient(StartedClient, Generic[S]):
         """Return a session that is started."""
         raise NotImplementedError
 
-    async def _stop_session(self, finish: Step, timeout_ms: float | None) -> None:
-        """Do `finish` within the time-out (request_timeout_ms if none), then close the session in any case."""
+    async def _run(self, workers: Workers, drain_on: Sequence[signal.Signals]) -> None:
+        self._workers = workers
+        try:
+            await workers.run(drain_on)
+        finally:
+            if self._workers is workers:
+                self._workers = None
+
+    async def drain(self) -> None:
+        """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
+        if self._workers is not None:
+            await self._workers.drain()
+
+    async def _stop_by(self, finish: Step, timeout_ms: float | None, later: Callable[[], Awaitable[None]]) -> None:
+        """Do `finish` within the time-out (request_timeout_ms if none), then close the session in any case.
+
+        A handler that asks for it does not wait: `consume` does it `later`, once the handlers have ended.
+        """
+        workers = self._workers
+        if workers is not None and workers.are_around:
+            workers.then = later
+            workers.halt.set()
+            return
         limit_ms = self._stop_timeout_ms if timeout_ms is None else timeout_ms
         if not await self._lifetime.stop(self._end, finish, limit_ms):
             _log.warning(
