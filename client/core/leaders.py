@@ -113,8 +113,9 @@ def _rows(response: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Items
     assert response.KEY is not None
     for topics in SHAPES[key_of(response.KEY)].lists:
         rows = topics.inner
-        for topic in getattr(response, topics.results) if rows is not None and rows.kind == "partition" else ():
-            assert rows is not None
+        if rows is None or rows.kind != "partition":
+            continue
+        for topic in getattr(response, topics.results):
             called = [getattr(topic, field) for _, field in topics.names]
             name = called[0] or names.get(called[-1], "")
             for row in getattr(topic, rows.results):
