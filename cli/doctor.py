@@ -156,7 +156,6 @@ def _ask(bootstrap_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
 _DATA_DIRECTORY = "data directory"
 _CLUSTER = "cluster"
 
-_OLDEST_PYTHON = (3, 11)
 # Library -> what it is missed for. Without the others an installation is not whole.
 _OPTIONAL = {
     "uvloop": "the event loop is slower",
@@ -182,10 +181,7 @@ _MAX_FILES = 1_000
 def check_machine() -> Iterator[Finding]:
     """Yield what is to say of Python, the libraries, the limit of open files and the clock."""
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < _OLDEST_PYTHON:
-        yield Finding("python", PROBLEM, f"Python {version} is too old", "install Python 3.11 or newer")
-    else:
-        yield Finding("python", OK, f"Python {version} in {sys.prefix}")
+    yield Finding("python", OK, f"Python {version} in {sys.prefix}")
     yield from _libraries()
     yield from _open_files()
     if time.time() < _EARLIEST_S:
