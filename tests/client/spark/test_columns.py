@@ -18,7 +18,7 @@ from odradek.client.spark.columns import (  # noqa: E402
     columns_of,
     default_ddl,
 )
-from odradek.client.spark.rows import RowDecoder, arrow_schema  # noqa: E402
+from odradek.client.spark.rows import RowDecoder  # noqa: E402
 from odradek.protocol.records.batch import encode_batch  # noqa: E402
 from odradek.protocol.records.record import Record  # noqa: E402
 from pyspark.sql.types import (  # noqa: E402
@@ -73,16 +73,6 @@ def test_headers_are_there_when_asked_for() -> None:
 def test_what_a_topic_does_not_have_is_refused(fields: list[StructField], said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         columns_of(StructType(fields))
-
-
-@pytest.mark.parametrize("nullable", [True, False])
-def test_arrow_batches_have_the_schema_that_spark_checks_for(nullable: bool) -> None:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    asked = schema(*TYPES, nullable=nullable)
-    inner = StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])
-    asked.fields[-1] = StructField("headers", ArrayType(inner, containsNull=nullable))
-    assert arrow_schema(columns_of(asked)) == to_arrow_schema(asked, timezone="UTC")
 
 
 # -- Rows: what may not be null is not
