@@ -55,22 +55,10 @@ async def awaited(response: Eventual[ResponseT]) -> ResponseT:
 
 def combine(parts: Sequence[Eventual[PartT]], respond: Callable[[list[PartT]], ResponseT]) -> Eventual[ResponseT]:
     """Return the response that is made of all parts, once the last of them is there."""
-    waiting = [each for each in parts if isinstance(each, asyncio.Future)]
 
-    def response() -> ResponseT:
-        return respond([each.result() if isinstance(each, asyncio.Future) else each for each in parts])
+    async def response() -> ResponseT:
+        # What was begun goes on, though the client may be gone.
+        return respond([await asyncio.shield(each) if isinstance(each, asyncio.Future) else each for each in parts])
 
-    if not waiting:
-        return response()
-    future: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
-
-    def done(_: asyncio.Future[PartT]) -> None:
-        if not future.done() and all(each.done() for each in waiting):
-            try:
-                future.set_result(response())
-            except Exception as error:  # noqa: BLE001 - passed on: the client must not wait for what never comes
-                future.set_exception(error)
-
-    for each in waiting:
-        each.add_done_callback(done)
-    return future
+    ready = [each for each in parts if not isinstance(each, asyncio.Future)]
+    return respond(ready) if len(ready) == len(parts) else asyncio.ensure_future(response())

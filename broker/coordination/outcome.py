@@ -1,6 +1,6 @@
 """The outcome of a step of a coordinator's machine: records to append, clients to answer, timers to set.
 
-Both machines speak these words: a consumer group's and a transactional id's. Plain values, no behaviour.
+Both machines speak these words: a consumer group's and a transactional id's. Plain values.
 """
 
 from __future__ import annotations
@@ -85,3 +85,7 @@ class AppendFailed(Generic[OutcomeT]):
     outcome: OutcomeT
     # The error for clients: that of a coordinator, not of a log.
     error: ErrorCode
+
+
+def nothing(state: Any, event: Any, outcome: Any, now_ms: int) -> None:
+    """Do nothing: the step of an event that a machine need not know."""

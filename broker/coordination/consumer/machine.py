@@ -12,6 +12,7 @@ from ..classic import offset_steps
 from ..groups import events
 from ..groups.group import Group, empty_record
 from ..modern.events import MemberSilent, TargetComputed
+from ..outcome import nothing
 from . import changes, classic_members, departure, heartbeat, offsets, regexes
 from .events import REVOKE, ConsumerHeartbeat, MemberLate, MemberTimer, RegexesResolved
 from .state import MemberState
@@ -64,12 +65,9 @@ def _append_failed(group: Group, event: events.Failed, outcome: events.Outcome, 
             _wait_for_revocation(group, each.event.member_id, outcome)
 
 
-def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms: int) -> None:
-    """Do nothing: a timer of the classic group before, or a stop. No request waits in a consumer group."""
-
-
 STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
-    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Rebalance), _nothing),
+    # Timers of the classic group before, or a stop: no request waits in a consumer group.
+    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Rebalance), nothing),
     ConsumerHeartbeat: heartbeat.heartbeat,
     **dict.fromkeys(get_args(MemberTimer), departure.late),
     RegexesResolved: regexes.resolved,

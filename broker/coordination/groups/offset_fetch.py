@@ -67,11 +67,13 @@ def respond(
             if version >= SEVERAL_GROUPS_VERSION:
                 group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
                 response.groups.append(group)
-                answers = group.topics
+                answers: list[Any] = group.topics
             else:
                 response.error_code = found.error
                 answers = response.topics
-            yield from _add(answers, _answers(requested, found, topics, version, request.require_stable), version)
+            for topic in _answers(requested, found, topics, version, request.require_stable):
+                answers.append(topic if version >= SEVERAL_GROUPS_VERSION else _flat(topic, version))
+                yield
             if len(groups) > 1:
                 yield
 
@@ -81,13 +83,6 @@ def respond(
 def _size(requested: OffsetFetchRequestGroup) -> int:
     """Return how many offsets are asked for, as far as the request says."""
     return sum(len(each.partition_indexes) for each in requested.topics or ())
-
-
-def _add(answers: list[Any], topics: Iterator[OffsetFetchResponseTopics], version: int) -> Iterator[None]:
-    """Add topics to a response, one a step."""
-    for topic in topics:
-        answers.append(topic if version >= SEVERAL_GROUPS_VERSION else _flat(topic, version))
-        yield
 
 
 def _answers(

@@ -14,6 +14,7 @@ from ..classic import offset_steps
 from ..groups import events
 from ..groups.group import Group
 from ..modern.events import MemberSilent, Rejection
+from ..outcome import nothing
 from . import changes, heartbeat, initialization
 from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesInitialized
 from .target import SHARE_TARGET
@@ -68,10 +69,6 @@ def _reject_consumer(group: Group, event: events.ConsumerHeartbeat, outcome: eve
     outcome.reply(event.token, Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why))
 
 
-def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms: int) -> None:
-    """Do nothing: a timer or news of groups of other kinds, or a stop. No request waits in a share group."""
-
-
 _REJECTIONS: dict[type[Any], ErrorCode] = {
     events.Sync: ErrorCode.UNKNOWN_MEMBER_ID,
     events.Heartbeat: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -82,8 +79,9 @@ _REJECTIONS: dict[type[Any], ErrorCode] = {
 }
 
 _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
-    **dict.fromkeys((*get_args(events.TimerEvent), events.RegexesResolved), _nothing),
-    **dict.fromkeys((events.ExpireOffsets, events.Unload, events.Create, events.Rebalance), _nothing),
+    # Timers and news of groups of other kinds, or a stop: no request waits in a share group.
+    **dict.fromkeys((*get_args(events.TimerEvent), events.RegexesResolved), nothing),
+    **dict.fromkeys((events.ExpireOffsets, events.Unload, events.Create, events.Rebalance), nothing),
     ShareHeartbeat: heartbeat.heartbeat,
     MemberSilent: heartbeat.silent,
     events.TargetComputed: SHARE_TARGET.computed,

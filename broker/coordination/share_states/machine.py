@@ -13,7 +13,7 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages import share_state_records as kafka
-from ..outcome import AppendFailed, Loaded, Unload
+from ..outcome import AppendFailed, Loaded, Unload, nothing
 from .events import Delete, Event, Forget, Initialize, Outcome, Read, Request, Summarize, TakeSnapshot, Write
 from .kept_state import KeptState, combine, touched
 from .persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
@@ -144,10 +144,6 @@ def _append_failed(kept: KeptState, event: AppendFailed[Outcome], outcome: Outco
     outcome.replies.extend((token, error) for token, _ in event.outcome.replies)
 
 
-def _nothing(kept: KeptState, event: Event, outcome: Outcome, now_ms: int) -> None:
-    """Do nothing: no request waits in a state."""
-
-
 # -- Checks
 
 
@@ -236,6 +232,6 @@ _STEPS: dict[type[Any], Callable[[KeptState, Any, Outcome, int], None]] = {
     Forget: _forget,
     TakeSnapshot: _take_snapshot,
     AppendFailed: _append_failed,
-    Loaded: _nothing,
-    Unload: _nothing,
+    # No request waits in a state.
+    **dict.fromkeys((Loaded, Unload), nothing),
 }

@@ -6,7 +6,7 @@ A marker or record that cannot be written is tried again, however long it takes:
 
 from __future__ import annotations
 
-from ..outcome import AppendFailed, Loaded, SetTimer, Unload
+from ..outcome import AppendFailed, Loaded, SetTimer
 from .events import MarkersFailed, MarkersWritten, Outcome, RetryMarkers, error_answer
 from .records import TopicPartition
 from .states import ENDING, TransactionState
@@ -81,10 +81,6 @@ def loaded(transaction: Transaction, event: Loaded, outcome: Outcome, now_ms: in
         outcome.markers = transaction.standing.partitions
         how = "commit" if transaction.state is TransactionState.PREPARE_COMMIT else "abort"
         outcome.notes.append(f"transaction of {transaction.transactional_id}: goes on with its {how}")
-
-
-def unload(transaction: Transaction, event: Unload, outcome: Outcome, now_ms: int) -> None:
-    """Do nothing: no request waits inside this machine, and the next coordinator finds the rest in the log."""
 
 
 def append_failed(transaction: Transaction, event: AppendFailed[Outcome], outcome: Outcome, now_ms: int) -> None:

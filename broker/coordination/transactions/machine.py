@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....protocol.errors import ErrorCode
+from ..outcome import nothing
 from . import completion, events, initialization, preparation
 from .events import AddPartitions, Expire, Outcome, Verified, VerifyPartitions
 from .records import TransactionRecord
@@ -89,6 +90,7 @@ STEPS: dict[type[events.Event], Callable[[Transaction, Any, events.Outcome, int]
     events.MarkersWritten: completion.markers_written,
     events.MarkersFailed: completion.markers_failed,
     events.Loaded: completion.loaded,
-    events.Unload: completion.unload,
+    # No request waits inside this machine, and the next coordinator finds the rest in the log.
+    events.Unload: nothing,
     events.AppendFailed: completion.append_failed,
 }
