@@ -13,6 +13,16 @@ from .errors import Unavailable
 from .remote import Kafka, config_text
 from .security import Security
 
+# Of the topics of coordinators: a directory with files for each of 50 would be most of what a test with a group costs.
+_FEW = dict.fromkeys(
+    (
+        "offsets.topic.num.partitions",
+        "transaction.state.log.num.partitions",
+        "share.coordinator.state.topic.num.partitions",
+    ),
+    "3",
+)
+
 
 class OwnKafka(Kafka):
     """A Kafka of the test. `close` it at the end, or use it with `with`."""
@@ -43,7 +53,7 @@ class OwnKafka(Kafka):
         # A notebook or a script may leave it open.
         atexit.register(self.close)
         try:
-            self._configs = {**ephemeral, **self._usual, **texts, **self._security.configs(texts)}
+            self._configs = {**ephemeral, **_FEW, **self._usual, **texts, **self._security.configs(texts)}
             # With the ports that clients know, a config says them.
             self._first_listeners = self._configs["listeners"]
             self._start()

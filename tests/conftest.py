@@ -20,6 +20,7 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 from odradek.tests.support.clients.java import require_spark_java
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.seeds import IS_SOAK
@@ -146,7 +147,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Yield a broker in a thread, with quick groups, for tables of cases that leave nothing: a start takes 50 ms."""
     data = str(tmp_path_factory.mktemp("shared"))
     listeners = ("PLAINTEXT://127.0.0.1:0",)
-    with Broker(BrokerConfig(listeners=listeners, log_dirs=(data,), offsets_topic_num_partitions=3)) as broker:
+    with Broker(BrokerConfig(listeners=listeners, log_dirs=(data,), **FEW_PARTITIONS)) as broker:
         yield broker
 
 
@@ -163,7 +164,7 @@ def config(tmp_path: Path) -> BrokerConfig:
         listeners=("PLAINTEXT://127.0.0.1:0",),
         log_dirs=(str(tmp_path / "data"),),
         group_initial_rebalance_delay_ms=0,
-        offsets_topic_num_partitions=3,
+        **FEW_PARTITIONS,
     )
 
 

@@ -15,6 +15,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.testing import kafka
 from odradek.tests import test_docs
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 from odradek.tests.support.documents.command import threaded_broker
 from odradek.tests.support.documents.page import begin, python_of
 from odradek.tests.support.documents.shell import Ended, run_here, run_line
@@ -85,7 +86,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Directories]:
         (folder / made).mkdir(parents=True)
     dirs = (str(folder / "running"),)
     # ACLs are kept, and everybody may do everything.
-    has_acls = {"authorizer_class_name": AUTHORIZERS[0], "super_users": "User:ANONYMOUS"}
+    has_acls = {"authorizer_class_name": AUTHORIZERS[0], "super_users": "User:ANONYMOUS", **FEW_PARTITIONS}
     running = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6, **has_acls)
     with Broker(running) as broker, threaded_broker(folder / "other") as other:
         yield Directories(folder, broker, other)

@@ -14,7 +14,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client.errors import SchemaRegistryUnavailable
 from odradek.client.schemas import Schema, SchemaRegistry
-from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.brokers.process import FEW_PARTITIONS, free_port
 
 KILLS, CLIENTS = 2, 3
 
@@ -42,7 +42,7 @@ class Running:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),))
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),), **FEW_PARTITIONS)
     with Broker(config) as broker:
         yield broker
 

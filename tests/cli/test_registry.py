@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 from odradek.tests.support.documents.command import completed
 
 BODY = json.dumps({"schema": '"string"'}).encode()
@@ -34,7 +35,7 @@ def registry(address: str, *options: str) -> Iterator[tuple[subprocess.Popen[str
 
 
 def test_a_killed_registry_has_lost_nothing(tmp_path: Path) -> None:
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),))
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),), **FEW_PARTITIONS)
     with Broker(config) as broker:
         with registry(broker.address) as (process, url):
             request = urllib.request.Request(f"{url}/subjects/s/versions", method="POST", data=BODY)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.registry import LogOptions, Registry, RegistryConfig
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 
 pytest.importorskip("authlib", reason="confluent-kafka[schemaregistry] is missing")
 
@@ -32,7 +33,7 @@ CONTEXT = SerializationContext("flights", MessageField.VALUE)
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[SchemaRegistryClient]:
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),))
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),), **FEW_PARTITIONS)
     with Broker(config) as broker:
         async with Registry(RegistryConfig(LogOptions(broker.address), port=0)) as registry:
             client = SchemaRegistryClient({"url": registry.url})

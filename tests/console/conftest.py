@@ -16,6 +16,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import ClusterOptions
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         listeners=("PLAINTEXT://127.0.0.1:0",),
         log_dirs=(str(tmp_path / "data"),),
         group_initial_rebalance_delay_ms=0,
-        offsets_topic_num_partitions=3,
+        **FEW_PARTITIONS,
     )
     with Broker(config) as broker:
         yield broker

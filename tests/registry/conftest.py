@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.registry import LogOptions, Registry, RegistryConfig
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Client:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),))
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),), **FEW_PARTITIONS)
     with Broker(config) as broker:
         yield broker
 

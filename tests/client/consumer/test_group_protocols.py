@@ -14,6 +14,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.errors import CommitFailed
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 from odradek.tests.support.brokers.proxy import Proxy
 from odradek.tests.support.seeds import seeds
 from odradek.tests.support.waiting import until
@@ -42,7 +43,7 @@ def quick_config(folder: Path, **more: Any) -> BrokerConfig:
         "listeners": ("PLAINTEXT://127.0.0.1:0",),
         "log_dirs": (str(folder),),
         "group_initial_rebalance_delay_ms": 0,
-        "offsets_topic_num_partitions": 1,
+        **FEW_PARTITIONS,
         "group_consumer_min_heartbeat_interval_ms": 20,
         "group_consumer_heartbeat_interval_ms": 20,
         "group_consumer_assignment_interval_ms": 0,

@@ -13,6 +13,7 @@ from odradek.client import Admin
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import ClusterOptions
 from odradek.tests.console.conftest import Browser
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 
 ALLOWED = {"principal": "alice", "operation": "read", "resource": "topic", "name": "t"}
 
@@ -24,6 +25,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Broker]:
         log_dirs=(str(tmp_path / "data"),),
         authorizer_class_name=AUTHORIZERS[0],
         super_users="User:ANONYMOUS",
+        **FEW_PARTITIONS,
     )
     async with Broker(config) as broker:
         yield broker

@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from odradek.testing.process import halt
 from odradek.tests.support.brokers.lines import Lines
@@ -25,6 +26,12 @@ STOPPED_WITHIN_S = 10.0
 NOT_HANDED_OUT = range(15_000, 32_000)
 TRACED = Path(__file__).parents[2] / "conformance" / "traced_broker.py"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+# Of the topics of coordinators. A directory with files for each of 50 would be most of what a test with a group costs.
+FEW_PARTITIONS: dict[str, Any] = {
+    "offsets_topic_num_partitions": 3,
+    "transaction_state_log_num_partitions": 3,
+    "share_coordinator_state_topic_num_partitions": 3,
+}
 
 
 class BrokerProcess:
@@ -32,7 +39,7 @@ class BrokerProcess:
 
     def __init__(self, folder: Path, **settings: object) -> None:
         self.folder = folder
-        self.settings = settings
+        self.settings = FEW_PARTITIONS | settings
         self.address = "127.0.0.1:0"
         self.log = folder / "stderr.log"
         self._process: subprocess.Popen[str] | None = None

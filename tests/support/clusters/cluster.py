@@ -18,8 +18,6 @@ SETTINGS: dict[str, object] = {
     "zookeeper_connection_timeout_ms": 30_000,
     "default_replication_factor": 3,
     "min_insync_replicas": 2,
-    "offsets_topic_num_partitions": 3,
-    "transaction_state_log_num_partitions": 3,
     "group_initial_rebalance_delay_ms": 0,
     "replica_lag_time_max_ms": 2000,
     "replica_fetch_backoff_ms": 100,

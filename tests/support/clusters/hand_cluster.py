@@ -151,6 +151,7 @@ class HandCluster:
             group_initial_rebalance_delay_ms=0,
             offsets_topic_num_partitions=2,
             transaction_state_log_num_partitions=2,
+            share_coordinator_state_topic_num_partitions=2,
             replica_fetch_backoff_ms=20,
             **{"replica_fetch_wait_max_ms": 50, **configs},
         )

@@ -28,6 +28,7 @@ class Members:
             group_initial_rebalance_delay_ms=0,
             offsets_topic_num_partitions=1,
             transaction_state_log_num_partitions=1,
+            share_coordinator_state_topic_num_partitions=1,
             offsets_topic_replication_factor=1,
             transaction_state_log_replication_factor=1,
             controlled_shutdown_retry_backoff_ms=20,

@@ -17,6 +17,7 @@ from odradek.__main__ import run as run_as_process
 from odradek.broker import Broker, BrokerConfig
 from odradek.cli import COMMANDS, main
 from odradek.cli.command_line import _SHARED
+from odradek.tests.support.brokers.process import FEW_PARTITIONS
 
 COMMAND_ENDS_WITHIN_S = 60.0
 _NEW_FILE = os.O_WRONLY | os.O_CREAT
@@ -110,8 +111,6 @@ def _command(args: list[str], files: list[Path], environment: dict[str, str], fo
 @contextmanager
 def threaded_broker(folder: Path, **configs: object) -> Iterator[Broker]:
     """A broker in a thread of its own, on a free port."""
-    # A directory with files for each of 50 partitions would be most of what such a test costs.
-    few = {"offsets_topic_num_partitions": 3, "transaction_state_log_num_partitions": 3}
     places = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (str(folder),)}
-    with Broker(BrokerConfig(**few | places | configs)) as broker:  # type: ignore[arg-type]
+    with Broker(BrokerConfig(**FEW_PARTITIONS | places | configs)) as broker:  # type: ignore[arg-type]
         yield broker
