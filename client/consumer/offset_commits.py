@@ -16,6 +16,7 @@ from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
 from ..core.lifetime import of_the_user
+from ..core.options import whole_number
 from ..errors import CommitFailed, GroupRequired, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .explanation import ConsumerCounts
@@ -210,9 +211,18 @@ class StoredOffsets:
 
     async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets that the store has."""
-        stored = await _stored("give the offsets", lambda: self._store.load(partitions))
-        found = {partition: stored.get(partition) for partition in partitions}
-        return {place: OffsetAndMetadata(each) if isinstance(each, int) else each for place, each in found.items()}
+
+        async def load() -> dict[TopicPartition, OffsetAndMetadata | None]:
+            stored = await self._store.load(partitions)
+            return {partition: _as_offset(stored.get(partition)) for partition in partitions}
+
+        return await _stored("give the offsets", load)
+
+
+def _as_offset(given: int | OffsetAndMetadata | None) -> OffsetAndMetadata | None:
+    if given is None or isinstance(given, OffsetAndMetadata):
+        return given
+    return OffsetAndMetadata(whole_number(given, "an offset"))
 
 
 async def _stored(what: str, call: Callable[[], Awaitable[T]]) -> T:

@@ -41,7 +41,7 @@ from ..core.leaders import ISOLATION_LEVELS, rows_in
 from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
-from ..core.options import check_choice, check_options, items_of, security_options
+from ..core.options import check_choice, check_options, checked_offset, items_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped, UnsupportedVersion, answered, error_of, raise_error, results_of
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
@@ -267,8 +267,8 @@ class SimpleConsumer(StartedClient):
         connection, version = self._offset_keeper(OffsetCommitRequest, storage)
         rows: list[tuple[str, OffsetCommitRequestPartition]] = []
         for (name, number), given in offsets.items():
-            offset = OffsetAndMetadata(given) if isinstance(given, int) else given
-            rows.append((name, OffsetCommitRequestPartition(number, offset.offset, committed_metadata=offset.metadata)))
+            at = checked_offset(given)
+            rows.append((name, OffsetCommitRequestPartition(number, at.offset, committed_metadata=at.metadata)))
         topics = [OffsetCommitRequestTopic(name, partitions=some) for name, some in by_topic(rows).items()]
         request = OffsetCommitRequest(group_id, topics=topics)
         response = await connection.request(request, OffsetCommitResponse, version=version)

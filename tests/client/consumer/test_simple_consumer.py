@@ -83,6 +83,9 @@ async def test_offsets_of_a_group_without_members_are_kept_by_its_coordinator(br
         assert f"127.0.0.1:{(await consumer.find_coordinator('g')).port}" == broker.address
         await consumer.commit_offsets("g", {places[0]: OffsetAndMetadata(5, "note")})
         assert await consumer.fetch_offsets("g", places) == {places[0]: OffsetAndMetadata(5, "note"), places[1]: None}
+        for wrong, why in ((5.0, "an offset must be an int"), (-1, "an offset is from 0")):
+            with pytest.raises((TypeError, InvalidOption), match=why):
+                await consumer.commit_offsets("g", {places[0]: wrong})  # type: ignore[dict-item]
         with pytest.raises(InvalidOption, match="storage must be one of kafka, zookeeper"):
             await consumer.fetch_offsets("g", places, storage="disk")
 

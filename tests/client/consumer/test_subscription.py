@@ -198,6 +198,27 @@ async def test_what_a_store_raises_reaches_the_user(cluster: FakeCluster) -> Non
             await asyncio.wait_for(consumer.getone(), 10)
 
 
+class Whole:
+    """A whole number as other libraries have it, such as numpy's."""
+
+    def __index__(self) -> int:
+        return 4
+
+
+async def test_an_offset_of_a_store_is_any_whole_number_and_nothing_else(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10, 1)
+    given: Any
+    for given in (Whole(), "4", 4.5):
+        async with consumer_for(cluster, offset_store=Table({T0: given}), enable_auto_commit=False) as consumer:
+            consumer.assign([T0])
+            async with asyncio.timeout(10):
+                if isinstance(given, Whole):
+                    assert (await consumer.getone()).offset == 4
+                else:
+                    with pytest.raises(OffsetStoreFailed, match="an offset must be an int"):
+                        await consumer.getone()
+
+
 # -- Commits
 
 
