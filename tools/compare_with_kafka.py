@@ -17,6 +17,7 @@ import importlib
 import json
 import sys
 import time
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
@@ -77,6 +78,7 @@ def print_answers(run: dict[Key, Exchange], prefix: str) -> None:
 
 def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:
     run: dict[Key, Exchange] = {}
+    asked: Counter[tuple[str, str, int]] = Counter()
     for subject in subjects:
         wire = Wire(address, prefix)
         try:
@@ -86,8 +88,9 @@ def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:
             where = f"{last.api} v{last.version} '{last.case}' ({last.outcome})" if last else "set-up"
             print(f"!! {address}, {subject}: stopped after {where}: {error!r}", file=sys.stderr)
         for exchange in wire.exchanges:
-            times = sum(key[:3] == (exchange.case, exchange.api, exchange.version) for key in run)
-            run[exchange.case, exchange.api, exchange.version, times] = exchange
+            question = exchange.case, exchange.api, exchange.version
+            run[(*question, asked[question])] = exchange
+            asked[question] += 1
         wire.close()
     return run
 

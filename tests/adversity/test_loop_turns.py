@@ -53,6 +53,8 @@ CREATED = 300
 # `make soak` finds as many partitions as a request names.
 PARTITIONS = 1_000 if IS_SOAK else 1
 PARTICIPANTS = 200
+# Values beyond those of one turn.
+MORE = 5_000 if IS_SOAK else 1_000
 APPEND_TIME = "append-time"
 MIB = 1024 * 1024
 BATCHES = 90
@@ -132,7 +134,7 @@ async def test_a_request_of_more_values_is_handled_in_portions(measured: Measure
     turns: dict[str, int] = {}
     unanswered: list[str] = []
     await measured.warm_up(route.key, route.versions[-1])
-    values = MAX_VALUES if route.is_whole and IS_SOAK else min(4 * route.max_values, route.max_values + 5_000)
+    values = MAX_VALUES if route.is_whole and IS_SOAK else min(4 * route.max_values, route.max_values + MORE)
     for shape, request in fitting(route, route.versions[-1], values):
         if not await measured.exchange(route.key, route.versions[-1], request):
             unanswered.append(shape)
@@ -243,7 +245,7 @@ async def test_topics_that_metadata_creates_come_a_few_a_turn(measured: Measured
 async def test_a_request_of_too_many_values_gets_an_error(
     measured: MeasuredBroker, key: AnyKey, version: int, error: ErrorCode | None
 ) -> None:
-    _, request = next(largest_requests(message(key, "request"), version, MAX_VALUES + 1))
+    _, request = next(emptiest_requests(message(key, "request"), version, MAX_VALUES + 1))
     async with await Raw.connect(measured.address) as raw:
         measured.begin()
         raw.send(key, version, request)

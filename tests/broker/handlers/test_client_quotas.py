@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.quotas import client_quotas
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
@@ -324,14 +325,17 @@ async def test_a_check_alone_counts_too(broker: Broker, raw: Raw) -> None:
     assert [each.error_code for each in checked.topics] == [0, TOO_MUCH]
 
 
-async def test_client_ids_without_end_cost_a_bounded_memory(broker: Broker, raw: Raw) -> None:
+async def test_client_ids_without_end_cost_a_bounded_memory(
+    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_quotas, "MAX_METERS", 100)
     everybody = entry({"client-id": None}, producer_byte_rate=1e9, request_percentage=1e6)
     assert await alter(raw, everybody) == [(0, None)]
-    for number in range(12_000):
+    for number in range(120):
         raw.send(ApiKey.METADATA, 9, MetadataRequest([]), client_id=f"id-{number}")
         await raw.receive(ApiKey.METADATA, 9)
     meters = broker.services.quotas._rates["request_percentage"]
-    assert len(meters) == 10_000
+    assert len(meters) == 100
 
 
 async def test_without_a_quota_requests_take_the_way_they_took(broker: Broker, raw: Raw) -> None:

@@ -33,17 +33,15 @@ def emptiest_requests(cls: type[Struct], version: int, values: int) -> Iterator[
 
 def _largest(cls: type[Struct], version: int, values: int) -> Iterator[tuple[str, Any]]:
     for field in _arrays(cls, version):
-        yield field.name, _filled(cls(), field.name, [_element(field, version, at) for at in range(values)])
+        yield field.name, _filled(cls(), field.name, _elements(field, version, values))
         if field.of is not None:
             continue
         for shape, inner in _largest(field.struct(), version, values - 1):
-            element = _named(field, _copied(inner, _element(field, version, 0)))
+            element = _named(field, _copied(inner, _elements(field, version, 1)[0]))
             yield f"{field.name}.{shape}", _filled(cls(), field.name, [element])
         for inner in _arrays(field.struct(), version):
-            pairs = [
-                _filled(_element(field, version, at), inner.name, [_element(inner, version, 0)])
-                for at in range(values // 2)
-            ]
+            one = _elements(inner, version, 1)
+            pairs = [_filled(each, inner.name, one) for each in _elements(field, version, values // 2)]
             yield f"{field.name}+{inner.name}", _filled(cls(), field.name, pairs)
 
 
@@ -71,15 +69,17 @@ def _filled(struct: Any, name: str, elements: list[Any]) -> Any:
     return struct
 
 
-def _element(field: Field, version: int, at: int) -> Any:
-    """Return an element that no other of its array equals."""
+def _elements(field: Field, version: int, count: int) -> list[Any]:
+    """Return so many elements, no two of them alike."""
     if field.of is not None:
-        return _leaf(field.of, at)
+        return _leaves(field.of, count)
     struct, kinds = _plain(field, version)
-    element: Any = struct()
+    elements = [struct() for _ in range(count)]
     for name, kind in kinds:
-        setattr(element, name, KNOWN if kind == "int8" else _leaf(kind, at))
-    return element
+        leaves = [KNOWN] * count if kind == "int8" else _leaves(kind, count)
+        for element, leaf in zip(elements, leaves, strict=True):
+            setattr(element, name, leaf)
+    return elements
 
 
 @cache
@@ -90,13 +90,13 @@ def _plain(field: Field, version: int) -> tuple[type[Struct], list[tuple[str, st
     return struct, [(each.name, each.kind) for each in in_line if each.kind in ("string", "int32", "uuid", "int8")]
 
 
-def _leaf(kind: str, at: int) -> Any:
+def _leaves(kind: str, count: int) -> list[Any]:
     match kind:
         case "string":
-            return f"n{at}"
+            return [f"n{at}" for at in range(count)]
         case "uuid":
-            return at.to_bytes(16, "big")
+            return [at.to_bytes(16, "big") for at in range(count)]
         case "bytes":
-            return b"%d" % at
+            return [b"%d" % at for at in range(count)]
         case _:
-            return at % 100 if kind == "int8" else at
+            return [at % 100 for at in range(count)] if kind == "int8" else list(range(count))

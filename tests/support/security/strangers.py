@@ -331,13 +331,13 @@ ATTACKS: dict[str, tuple[Attack, int, int]] = {
         (half_handshakes, 200, 20_000),
         (one_byte_at_a_time, 20, 2_000),
         (half_logins, 450, 3_000),
-        (bearer_tokens, 500, 20_000),
-        (wrong_proofs, 300, 100_000),
+        (bearer_tokens, 250, 20_000),
+        (wrong_proofs, 200, 100_000),
         (huge_messages, 48, 4_000),
         (largest_chains, 15, 3_000),
         (renegotiations, 2, 50),
         (acl_names, 8, 20),
         (many_acls, 25_000, 100_000),
-        (client_ids, 12_000, 1_000_000),
+        (client_ids, 3_000, 1_000_000),
     )
 }
