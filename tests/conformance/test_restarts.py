@@ -12,7 +12,7 @@ from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients import keepers
 from odradek.tests.support.clients.others import create_topic, messages
 
-COUNT = 6_000
+COUNT = 3_000
 PARTITIONS = 2
 WITHIN_S = 40.0
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from urllib.parse import quote
 
 import msgpack
@@ -30,12 +30,12 @@ EVIL = "\"'><x-evil onload=alert(1)></textarea></title></script><script>evil()</
 ADDRESS = "javascript:evil()"
 
 
-@pytest.fixture
-async def hostile(tmp_path: Path) -> AsyncIterator[Browser]:
-    """A console over a broker that is full of such values."""
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that is full of such values. Tests add some, and take none away."""
     config = BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",),
-        log_dirs=(str(tmp_path / "data"),),
+        log_dirs=(str(tmp_path_factory.mktemp("data")),),
         group_initial_rebalance_delay_ms=0,
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
@@ -43,12 +43,17 @@ async def hostile(tmp_path: Path) -> AsyncIterator[Browser]:
         super_users="User:ANONYMOUS",
     )
     with Broker(config) as broker:
-        await fill(broker.address)
-        options = ClusterOptions(broker.address)
-        own = ConsoleConfig(options, port=0, decide=decide, why_unmatchable=lambda acl: f"{EVIL} {acl.principal}")
-        async with Console(own) as console:
-            await console.history.sample()
-            yield Browser(console.url)
+        asyncio.run(fill(broker.address))
+        yield broker
+
+
+@pytest.fixture
+async def hostile(full: Broker) -> AsyncIterator[Browser]:
+    options = ClusterOptions(full.address)
+    own = ConsoleConfig(options, port=0, decide=decide, why_unmatchable=lambda acl: f"{EVIL} {acl.principal}")
+    async with Console(own) as console:
+        await console.history.sample()
+        yield Browser(console.url)
 
 
 async def decide(admin: Admin, acl: Acl) -> tuple[bool, str]:
@@ -139,8 +144,6 @@ async def test_no_change_becomes_a_part_of_a_page(hostile: Browser) -> None:
 
 
 async def test_the_live_tail_escapes_what_comes(hostile: Browser) -> None:
-    import asyncio
-
     host, _, port = hostile.url.removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET /topics/t/tail/events HTTP/1.1\r\nHost: localhost\r\n\r\n")

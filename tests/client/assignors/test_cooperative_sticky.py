@@ -11,9 +11,7 @@ from odradek.client.assignors import CooperativeStickyAssignor, Member, StickyAs
 from odradek.client.assignors.sticky import decode_generation, encode_generation
 from odradek.client.record import TopicPartition
 from odradek.tests.client.assignors.groups import (
-    Case,
     Group,
-    KafkasUserData,
     drawn_groups,
     is_complete,
     kafkas_cases,
@@ -63,13 +61,13 @@ def test_two_generations_carry_out_stickys_plan_and_nobody_is_given_what_another
     assert share_out(group.with_owned(second, 7)) == second
 
 
-@pytest.mark.parametrize("case", kafkas_cases()[::2])
-def test_after_two_generations_kafkas_plan_is_not_better(case: Case) -> None:
-    group = case.group
-    ours = share_out(group.with_owned(share_out(group), 6))
-    assert is_complete(group, ours)
-    # Kafka's own plan of both strategies is one.
-    assert group.cost(ours) <= group.cost(case.results["sticky"])
+def test_after_two_generations_kafkas_plan_is_not_better() -> None:
+    for case in kafkas_cases()[::2]:
+        group = case.group
+        ours = share_out(group.with_owned(share_out(group), 6))
+        assert is_complete(group, ours), group
+        # Kafka's own plan of both strategies is one.
+        assert group.cost(ours) <= group.cost(case.results["sticky"]), group
 
 
 def test_a_partition_that_moves_is_first_given_to_nobody() -> None:
@@ -116,11 +114,11 @@ def test_the_generation_is_read_from_the_user_data_where_the_subscription_has_no
 # -- what members tell -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kafkas", kafkas_user_data())
-def test_user_data_is_kafkas_to_the_byte(kafkas: KafkasUserData) -> None:
-    theirs = kafkas.by_name["cooperative-sticky"]
-    assert COOPERATIVE.user_data(["t"], kafkas.previous, kafkas.generation_id) == theirs
-    assert decode_generation(theirs) == kafkas.generation_id
+def test_user_data_is_kafkas_to_the_byte() -> None:
+    for kafkas in kafkas_user_data():
+        theirs = kafkas.by_name["cooperative-sticky"]
+        assert COOPERATIVE.user_data(["t"], kafkas.previous, kafkas.generation_id) == theirs, kafkas
+        assert decode_generation(theirs) == kafkas.generation_id
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x00\x01\x02"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -66,25 +67,24 @@ def test_random_walks_make_legal_moves_only_and_every_one_of_them() -> None:
     assert listed - seen == set()
 
 
-@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_each_error_of_each_request_leads_to_a_state_that_says_what_is_left(code: ErrorCode) -> None:
-    for version in (1, 2):
-        for request in ("write t-0", "offsets g", "offsets g+ok", "end commit", "end abort"):
-            stage = Stage()
-            for command in ("init", f"ok id=7 epoch=0 version={version}", "begin"):
-                stage.run(command)
-            asked = bring_to(stage, request)
-            if not asked or stage.action is None:
-                continue
-            stage.run(f"error {code.name}")
-            state = stage.machine.state
-            if code.retriable:
-                assert stage.action is not None, f"{request} is not asked again"
-            else:
-                assert state in (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
-                with pytest.raises(KafkaError) as caught:
-                    stage.machine.check_open()
-                assert not caught.value.retriable
+def test_each_error_of_each_request_leads_to_a_state_that_says_what_is_left() -> None:
+    requests = ("write t-0", "offsets g", "offsets g+ok", "end commit", "end abort")
+    for code, version, request in product(CODES, (1, 2), requests):
+        stage = Stage()
+        for command in ("init", f"ok id=7 epoch=0 version={version}", "begin"):
+            stage.run(command)
+        asked = bring_to(stage, request)
+        if not asked or stage.action is None:
+            continue
+        stage.run(f"error {code.name}")
+        state = stage.machine.state
+        if code.retriable:
+            assert stage.action is not None, f"{request} is not asked again after {code.name}"
+        else:
+            assert state in (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR), (code, version, request)
+            with pytest.raises(KafkaError) as caught:
+                stage.machine.check_open()
+            assert not caught.value.retriable, (code, version, request)
 
 
 def bring_to(stage: Stage, request: str) -> bool:

@@ -15,6 +15,7 @@ import ssl
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from odradek.protocol import codec, frame
@@ -192,6 +193,11 @@ async def _reply(writer: asyncio.StreamWriter, correlation_id: int, version: int
     return True
 
 
+@lru_cache
+def _spans(versions: tuple[tuple[ApiKey, tuple[int, int]], ...]) -> list[ApiVersion]:
+    return [ApiVersion(key, *span) for key, span in sorted(versions)]
+
+
 class Wire:
     """The nodes of a fake cluster, their script and the requests to them. `FakeCluster` gives the default answers."""
 
@@ -226,7 +232,7 @@ class Wire:
         return low <= version <= high and version in message(key, "request").VERSIONS
 
     def versions_answer(self) -> ApiVersionsResponse:
-        return ApiVersionsResponse(api_keys=[ApiVersion(key, *span) for key, span in sorted(self.versions.items())])
+        return ApiVersionsResponse(api_keys=list(_spans(tuple(self.versions.items()))))
 
     async def _api_versions(self, call: Call) -> Any:
         return self.versions_answer()
