@@ -71,8 +71,7 @@ LOOPS_OF = {
     "soak": ("uvloop",),
     # `odradek serve` runs on uvloop, which takes a tenth less of a test's time, too.
     "broker": ("uvloop",),
-    # They count calls and objects of Python, of which uvloop has others.
-    "broker/test_python_calls": ("asyncio",),
+    # It counts objects of Python, of which uvloop has others.
     "broker/topics/test_flusher": ("asyncio",),
 }
 

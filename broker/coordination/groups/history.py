@@ -49,7 +49,7 @@ class CauseKind(StrEnum):
     DOWNGRADED = "downgraded"
 
 
-_CAUSES = {
+_CAUSES: dict[str, str] = {
     CauseKind.JOINED: "{who} joined",
     CauseKind.CAME_BACK: "{who} came back under a new id",
     CauseKind.LEADER_REJOINED: "leader {who} joined again",
@@ -86,15 +86,18 @@ class Fate(StrEnum):
 
 def kept(cause: HistoricCause) -> HistoricCause:
     """Return a cause as it is kept, with its text for people. Its member id is empty if no member caused it."""
-    member_id, detail = cut(cause.member_id), cut(cause.detail)
-    instance_id = None if cause.instance_id is None else cut(cause.instance_id)
+    member_id, instance_id, client_id, detail = cause.member_id, cause.instance_id, cause.client_id, cause.detail
+    if len(f"{member_id}{instance_id}{client_id}{detail}") > MAX_TEXT_CHARS:
+        member_id, client_id, detail = cut(member_id), cut(client_id), cut(detail)
+        instance_id = None if instance_id is None else cut(instance_id)
     who = member_id if instance_id is None else f"{member_id} ({instance_id})"
     tail = f" ({detail})" if detail else ""
     ago = f"last heard of {cause.silent_ms} ms ago"
     heard = "not heard of since this broker started" if cause.silent_ms < 0 else ago
-    text = _CAUSES[CauseKind(cause.kind)].format(who=who, heard=heard) + tail
-    told = member_id, instance_id, cut(cause.client_id), cause.client_host, cause.silent_ms, detail
-    return HistoricCause(cause.kind, *told, text)
+    text = _CAUSES[cause.kind].format(who=who, heard=heard) + tail
+    return HistoricCause(
+        cause.kind, member_id, instance_id, client_id, cause.client_host, cause.silent_ms, detail, text
+    )
 
 
 @dataclass(slots=True)
