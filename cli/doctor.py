@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -367,7 +368,8 @@ def _future_files(path: Path) -> Iterator[Finding]:
     for number, segment in enumerate(path.glob("*/*.log")):
         if number == _MAX_FILES:
             break
-        if segment.stat().st_mtime > limit_s:
-            how = "set the clock; if it is right, records keep times in the future, and retention waits for them"
-            yield Finding("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
-            return
+        with suppress(FileNotFoundError):  # a broker that runs removes segments meanwhile
+            if segment.stat().st_mtime > limit_s:
+                how = "set the clock; if it is right, records keep times in the future, and retention waits for them"
+                yield Finding("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
+                return

@@ -168,6 +168,15 @@ def test_a_full_disk_few_files_and_a_clock_set_back_are_found(tmp_path: Path, mo
     assert results(doctor()[1])["clock"] == "problem"
 
 
+def test_a_segment_that_goes_while_it_is_looked_at_hides_no_finding(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        run("topics", "create", "t", "-b", broker.address)
+        # A link to nothing is what a glob has seen and a look does not find, as a segment that retention deletes.
+        (tmp_path / "data" / "t-0" / "00000000000000000001.log").symlink_to(tmp_path / "gone")
+        status, found = doctor("--data-dir", tmp_path / "data", "-b", broker.address)
+    assert status == 0 and results(found)["data directory"] == "ok"
+
+
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnoses, "_LIBRARIES", ("click", "no-such-library"))
     status, found = doctor()
