@@ -81,8 +81,9 @@ class OffsetCheckpoints:
             points[key], starts[key] = log.checkpoint(), log.log_start_offset
         for key in unread:
             starts[key] = self.log_starts.get(key, 0)
-            if key in self.recovery_points:  # 0 would say that nothing was forced to disk, which nobody knows
-                points[key] = self.recovery_points[key]
+            # 0 would say that nothing was forced to disk. So would no point where others have one: a new partition.
+            if key in self.recovery_points or not self.names_points:
+                points[key] = self.recovery_points.get(key, -1)
         # A recovery or a leader may have cut a log below its offset: what is appended there later is not clean.
         cleaned = self.cleaner_offsets = {
             key: offset if key in unread else min(offset, logs[key].cut_to)

@@ -44,6 +44,20 @@ def test_a_partition_that_was_not_read_gets_no_recovery_point_that_nobody_knows(
     assert checkpoints.may_name("u")
 
 
+@pytest.mark.parametrize("content", ["0\n7\n", None], ids=["damaged", "lost"])
+def test_a_partition_that_was_not_read_is_no_new_one_where_recovery_points_are_gone(
+    tmp_path: Path, content: str | None
+) -> None:
+    """After a power cut nothing of a partition that the file does not name would count as forced to disk."""
+    if content is not None:
+        (tmp_path / RECOVERY_POINT).write_text(content)
+    OffsetCheckpoints(tmp_path).take({}, unread=[KEY])()
+    again = OffsetCheckpoints(tmp_path)
+    assert not again.names_points or again.recovery_points == {KEY: -1}
+    again.take({}, unread=[KEY])()
+    assert read_offsets(tmp_path / RECOVERY_POINT) == {KEY: -1}
+
+
 @pytest.mark.parametrize("name", [RECOVERY_POINT, LOG_START, CLEANER_OFFSET])
 @pytest.mark.parametrize("content", [b"", b"0\n1\nt 0\n", b"0\n7\nt 0 1\n", b"\xff\x00\xff", b"0\n1\nt 0 x\n"])
 def test_a_damaged_checkpoint_is_written_again(
