@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..broker.log_dirs.partition_dirs import partition_of
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
 from ..storage.backup import back_up, back_up_held, read_manifest, size_of
@@ -22,9 +23,10 @@ from ..storage.backup_places import SECURE_SUFFIX, BackupError
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.held_files import Held
-from ..storage.integrity import segment_files, verify
+from ..storage.integrity import Finding, segment_files, verify
 from .connection_options import connection_options
 from .errors import CliError, as_cli_error
+from .log_verify import offsets_in
 from .notices import Progress
 from .session import with_admin
 
@@ -61,12 +63,12 @@ def command(directories: tuple[Path, ...], target: str, bootstrap_server: str) -
             number, (count, total) = len(directories), _copy_stopped(directories, target)
         else:
             number, count, total = _copy_running(target)
-    damaged = 0 if "://" in target else _damage(Path(target), number)
-    click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
-    for name in read_manifest(target).left_out:
-        click.echo(f"{name} is not in the backup: keep a copy of this folder, it has keys and passwords", err=True)
+        damaged = 0 if "://" in target else _damage(Path(target), number)
+        click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
+        for name in read_manifest(target).left_out:
+            click.echo(f"{name} is not in the backup: keep a copy of this folder, it has keys and passwords", err=True)
     if damaged:
-        raise CliError(f"the backup is whole, but {damaged} of its batches or indexes are damaged: see above")
+        raise CliError(f"the backup is whole, but {damaged} of its batches or small files are damaged: see above")
 
 
 def _copy_stopped(directories: tuple[Path, ...], target: str) -> tuple[int, int]:
@@ -139,20 +141,23 @@ def _lock(stack: ExitStack, directory: Path) -> None:
 
 def _damage(target: Path, directories: int) -> int:
     """Read every batch of the copy, and print what is damaged. Return how much is."""
-    found = 0
+    found: list[Finding] = []
+
+    def tell(each: Finding) -> None:
+        progress.clear()
+        found.append(each)
+        click.echo(f"{each.path} at {each.position}: {each.why}", err=True)
+
     for number in range(directories):
-        points = checkpoints.read_offsets(target / str(number) / checkpoints.RECOVERY_POINT)
         folders = sorted(each for each in (target / str(number)).iterdir() if each.is_dir() and segment_files(each))
         progress = Progress(sum(size for each in folders for _, _, size in segment_files(each)))
+        points = offsets_in(target / str(number), tell)[checkpoints.RECOVERY_POINT]
         for folder in folders:
-            topic, _, partition = folder.name.rpartition("-")
-            point = points.get((topic, int(partition)), -1) if partition.isdecimal() else -1
-            for each in verify(folder, point, progress.add):
-                progress.clear()
-                found += 1
-                click.echo(f"{each.path} at {each.position}: {each.why}", err=True)
+            name = partition_of(folder.name)
+            for each in verify(folder, -1 if name is None else points.get(name, -1), progress.add):
+                tell(each)
         progress.clear()
-    return found
+    return len(found)
 
 
 @click.command(short_help="Make data directories from a backup.")

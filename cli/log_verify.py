@@ -32,6 +32,12 @@ from .notices import Progress
 from .output import Rows, row_options
 
 _COLUMNS = ("file", "position", "size", "at_start", "why")
+# What a start does without a checkpoint.
+_WITHOUT = {
+    checkpoints.RECOVERY_POINT: "every log is checked from its start",
+    checkpoints.LOG_START: "every log begins with its first segment",
+    checkpoints.CLEANER_OFFSET: "every log is cleaned from its start",
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -142,22 +148,25 @@ def _folders(directory: Path, data_dir: Path | None) -> list[_Folder]:
             raise CliError(f"{directory} is neither a data directory (no meta.properties) nor a partition's folder")
         return [_Folder(directory, -1, 0)]
     paths = [directory] if directory != data_dir else sorted(each for each in data_dir.iterdir() if each.is_dir())
-    points = _recovery_points(data_dir)
-    starts = checkpoints.read_offsets(data_dir / checkpoints.LOG_START)
+    offsets = offsets_in(data_dir)
+    points, starts = offsets[checkpoints.RECOVERY_POINT], offsets[checkpoints.LOG_START]
     named = ((path, partition_of(path.name)) for path in paths)
     return [_Folder(path, points.get(name, -1), starts.get(name, 0)) for path, name in named if name is not None]
 
 
-def _recovery_points(
+def offsets_in(
     data_dir: Path, on_damage: Callable[[Finding], None] = lambda _: None
-) -> dict[tuple[str, int], int]:
-    """Return the recovery points; none where their file is damaged, as a start does."""
-    path = data_dir / checkpoints.RECOVERY_POINT
-    try:
-        return checkpoints.read_offsets(path)
-    except DamagedFile as error:
-        on_damage(Finding(path, error.position, path.stat().st_size, error.why, "every log is checked from its start"))
-        return {}
+) -> dict[str, dict[tuple[str, int], int]]:
+    """Return the offsets of each checkpoint of a data directory; none for one that is damaged, as a start does."""
+    found = dict[str, dict[tuple[str, int], int]]()
+    for name, at_start in _WITHOUT.items():
+        path = data_dir / name
+        try:
+            found[name] = checkpoints.read_offsets(path)
+        except DamagedFile as error:
+            found[name] = {}
+            on_damage(Finding(path, error.position, path.stat().st_size, error.why, at_start))
+    return found
 
 
 def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool) -> int:
@@ -177,7 +186,7 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool) -> int
                 out.add(_row(found))
 
         if data_dir is not None:
-            _recovery_points(data_dir, tell)
+            offsets_in(data_dir, tell)
         for folder in folders:
             findings: list[Finding] = []
             gaps: list[Gap] = []
@@ -247,11 +256,19 @@ def _repair(folder: _Folder, findings: list[Finding]) -> int:
 
 
 def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], stop: CleanStop | None) -> None:
-    """Write the recovery points: all is on disk now, and a later start need not check again.
+    """Write the recovery points, as all is on disk now and a later start need not check again, and damaged checkpoints.
 
     `stop` is what a clean stop knew. It no longer fits those logs that were repaired, which a start finds out.
     """
+    damaged: list[Path] = []
+    offsets = offsets_in(data_dir, lambda each: damaged.append(each.path))
     path = data_dir / checkpoints.RECOVERY_POINT
-    checkpoints.write_offsets(path, _recovery_points(data_dir) | points)
+    if path in damaged or not path.exists():
+        # To a start, a partition without one would be a new one, of which nothing was forced to disk.
+        named = (partition_of(each.name) for each in data_dir.iterdir() if each.is_dir())
+        points = {name: -1 for name in named if name is not None} | points
+    offsets[checkpoints.RECOVERY_POINT] |= points
+    for each in {*damaged, path}:
+        checkpoints.write_offsets(each, offsets[each.name])
     if stop is not None:
         checkpoints.write_clean_shutdown(data_dir, stop)

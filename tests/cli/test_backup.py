@@ -159,6 +159,18 @@ def test_damaged_data_are_backed_up_and_named(data: Path, tmp_path: Path) -> Non
     assert (tmp_path / "backup" / MANIFEST).exists()
 
 
+def test_damaged_recovery_points_are_named_and_hide_no_other_damage(data: Path, tmp_path: Path) -> None:
+    (data / "recovery-point-offset-checkpoint").write_text("0\nmany\n")
+    log = next(data.glob("kept-0/*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    ended = run("backup", data, tmp_path / "backup")
+    assert ended.exit_code == 1 and "damaged: see above" in ended.stderr, ended.stderr
+    assert "recovery-point-offset-checkpoint" in ended.stderr and "kept-0" in ended.stderr
+    assert "files, " in ended.stderr
+
+
 def test_an_interrupted_restore_leaves_nothing_and_can_be_repeated(data: Path, tmp_path: Path) -> None:
     backups.back_up([data], tmp_path / "backup", lambda size: None)
 

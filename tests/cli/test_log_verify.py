@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from odradek.broker import Broker, BrokerConfig
 from odradek.cli import main
 from odradek.protocol.errors import ErrorCode
-from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN, CLEANER_OFFSET, LOG_START, RECOVERY_POINT
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -129,14 +129,38 @@ async def test_the_broker_names_what_a_repair_has_written_down(
         assert (f"{path} is damaged at {2 * SIZE}" in caplog.text) == repaired
 
 
-async def test_damaged_recovery_points_are_named_and_written_again(data: Path) -> None:
-    path = data / RECOVERY_POINT
+@pytest.mark.parametrize(
+    ("name", "at_start"),
+    [
+        (RECOVERY_POINT, "every log is checked from its start"),
+        (LOG_START, "every log begins with its first segment"),
+        (CLEANER_OFFSET, "every log is cleaned from its start"),
+    ],
+)
+async def test_damaged_checkpoints_are_named_and_written_again(data: Path, name: str, at_start: str) -> None:
+    path = data / name
     path.write_text("0\n7\n")
     result = verify(data)
     assert result.exit_code == 1
-    assert f"{path}\t2\t" in result.stdout and "every log is checked from its start" in result.stdout
+    assert f"{path}\t2\t" in result.stdout and at_start in result.stdout and "1 problem found" in result.stderr
     assert verify(data, "--repair").exit_code == 0
     assert verify(data).exit_code == 0
+
+
+@pytest.mark.parametrize("points", ["0\n7\n", None], ids=["damaged", "lost"])
+async def test_a_repair_of_one_partition_says_nothing_of_the_others_where_recovery_points_are_gone(
+    data: Path, config: BrokerConfig, points: str | None
+) -> None:
+    (data / RECOVERY_POINT).unlink()
+    if points is not None:
+        (data / RECOVERY_POINT).write_text(points)
+    (data / CLEAN_SHUTDOWN).unlink()
+    damage(log_of(data, 1), 3 * SIZE + 8)
+    assert verify(data / "t-0", "--repair").exit_code == 0
+    # Power was cut: a partition that the file does not name would be one that was made since.
+    (data / ".lock").write_text("pid 1\nan earlier boot\n")
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.produce("t", batch_of(b"x"), 1)).base_offset == 10
 
 
 async def test_gaps_are_announced_and_are_no_fault(tmp_path: Path) -> None:
