@@ -69,9 +69,9 @@ class Node:
         # How often a process has begun.
         self.starts = 0
         self._serves = self._is_stopping = False
-        # Whether it has lost its directory, or has an earlier one, and has not registered since: then its broker has
-        # left the ISRs.
-        self.is_empty = False
+        # Whether it has lost its directory, or what was acknowledged and not forced to disk, and has not registered
+        # since: then its broker has left the ISRs.
+        self.has_losses = False
         # Of each process, how often each API was asked.
         self.requests: list[ApiCounts] = []
 
@@ -155,7 +155,7 @@ class Node:
     def lose_directory(self, copy: Files) -> None:
         """Lose all files of the machine, which must not run, and get those of a copy, if there are any."""
         self.disk.replace(copy)
-        self.is_empty = True
+        self.has_losses = True
         self._tell("has an earlier copy of its directory" if copy else "has lost its directory")
 
     def boot(self) -> None:
@@ -195,7 +195,7 @@ class Cluster:
         self._folder_name = os.fsencode(self.folder)
         self.network = Network(world)
         self.is_replicated = nodes > 1
-        # Whether an ISR had one member alone that had lost its directory: what was acknowledged is lost, as in Kafka.
+        # Whether an ISR had one member alone, and that had losses: what was acknowledged is lost, as in Kafka.
         self.has_lost_all = False
         self.ensemble = Ensemble()
         self.ensemble.model.changed = self._tell_change
@@ -214,11 +214,11 @@ class Cluster:
         if data and path == CONTROLLER:
             self.world.tell("zookeeper", f"broker {json.loads(data)['brokerid']} is the controller")
         elif data and path.startswith(BROKER_IDS + "/"):
-            self.nodes[int(path.rpartition("/")[2])].is_empty = False
+            self.nodes[int(path.rpartition("/")[2])].has_losses = False
         elif data and path.startswith(TOPICS) and path.endswith("/state"):
             topic, _, index, _ = path.removeprefix(TOPICS + "/").split("/")
             state = json.loads(data)
-            self.has_lost_all |= [each for each in state["isr"] if not self.nodes[each].is_empty] == []
+            self.has_lost_all |= [each for each in state["isr"] if not self.nodes[each].has_losses] == []
             led = f"led by {state['leader']} at epoch {state['leader_epoch']}, ISR {state['isr']}"
             self.world.tell("zookeeper", f"{topic}-{index} is {led}")
 

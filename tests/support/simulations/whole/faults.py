@@ -199,6 +199,7 @@ class Faults:
         if not node.is_up or self._possible(fault) != "power":
             return
         node.cut_power(fault.number)
+        node.has_losses |= not self._cuts_power  # only page caches may have had what was acknowledged
         await asyncio.sleep(fault.lasts_s)
         _run(node)
 
