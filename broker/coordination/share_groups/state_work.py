@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from weakref import WeakValueDictionary
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -29,15 +30,16 @@ class StateWork:
         self._find = find
         # Those that somebody holds or waits for, and some that have just been left.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._tasks: set[asyncio.Task[None]] = set()
+        # What begins the states of a group.
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def stop(self) -> None:
         """End what is under way. The log says what was begun, and the next coordinator goes on. Idempotent."""
-        for task in list(self._tasks):
+        for task in self._tasks.values():
             task.cancel()
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _done(self, group_id: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[group_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the states of a share group could not be worked on", exc_info=error)
 
@@ -50,10 +52,9 @@ class StateWork:
     def want(self, group_id: str, wanted: StatesWanted) -> None:
         """Begin the states that a heartbeat wants, unless there is work on the group: the next heartbeat asks again."""
         turn = self.turn(group_id)
-        if not turn.locked():
-            task = asyncio.ensure_future(self._initialize_all(turn, group_id, wanted))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
+        if group_id not in self._tasks and not turn.locked():
+            task = self._tasks[group_id] = asyncio.ensure_future(self._initialize_all(turn, group_id, wanted))
+            task.add_done_callback(partial(self._done, group_id))
 
     async def _initialize_all(self, turn: asyncio.Lock, group_id: str, wanted: StatesWanted) -> None:
         async with turn:

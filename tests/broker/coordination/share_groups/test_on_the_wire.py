@@ -147,6 +147,25 @@ async def test_a_member_gets_its_partitions_once_they_are_ready(shares: Shares) 
     assert (await shares.settle("m1", 3)).member_epoch == 3
 
 
+async def test_members_whose_heartbeats_come_together_have_states_begun_once(
+    shares: Shares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[ShareKey] = []
+    persister = shares.broker.services.coordinators.persister
+    read_summary = persister.read_summary
+
+    async def counted(key: ShareKey) -> Any:
+        asked.append(key)
+        return await read_summary(key)
+
+    monkeypatch.setattr(persister, "read_summary", counted)
+    group = shares.broker.services.groups.share
+    for member in ("m1", "m2", "m3"):
+        group.heartbeat(FakeContext(1), ShareGroupHeartbeatRequest("g", member, 0, None, ["t"]))
+    await shares.settle("m1", 1)
+    assert sorted(asked) == [ShareKey("g", shares.id_of("t"), index) for index in (0, 1)]
+
+
 async def test_an_invalid_heartbeat_changes_nothing(shares: Shares) -> None:
     no_topics = "SubscribedTopicNames must be set in first request."
     for fields, why in (
