@@ -27,6 +27,7 @@ from odradek.tests.broker.coordination.groups import wire_requests
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, ShareMember, acquired, data_of
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 
 @dataclass
@@ -133,6 +134,8 @@ async def test_a_member_gets_its_partitions_once_they_are_ready(shares: Shares) 
     assert (joined.member_epoch, assigned(joined), joined.heartbeat_interval_ms) == (2, {}, 5000)
     second = await shares.beat("m1", 2)
     assert (second.member_epoch, second.assignment) == (2, None)
+    group = shares.broker.services.groups.groups["g"].state
+    await until(lambda: group.share is not None and bool(group.share.initialized))
     shares.pass_ms(1000)
     third = await shares.beat("m1", 2)
     assert (third.member_epoch, assigned(third)) == (3, {shares.id_of("t"): [0, 1]})
