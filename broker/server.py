@@ -401,6 +401,8 @@ class Broker(Startable):
                 await running.http.stop()
             await _close_data(services, keeps_data=self._ephemeral_dir not in self.config.data_dirs)
         finally:
+            # What has failed since the timers ended would be tried again in a directory that is another's by then.
+            self.timers.close()
             self._threads.close()
             self._security_workers.close()
             services.log_dirs.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from odradek.broker.log_dirs.checkpoint_writer import CheckpointWriter
 from odradek.broker.log_dirs.log_dirs import Checkpoint
 from odradek.storage.errors import DiskError
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.disks.ruled_disk import FullDisk
+from odradek.tests.support.disks.ruled_disk import WAIT_S, FullDisk, RuledDisk, disk_error
 from odradek.tests.support.waiting import until
 
 SLOW, FAST = Path("slow"), Path("fast")
@@ -154,3 +155,35 @@ async def test_the_log_start_is_on_disk_soon_after_a_full_disk(
         await until(lambda: background.checkpoints._pauses_ms)
         disk.free()
         await until(lambda: partition.log.start_on_disk == 1)
+
+
+async def test_what_is_refused_during_a_stop_is_not_tried_behind_it(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory may be another broker's by then."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def refuse(operation: str, path: Path) -> None:
+        if path.name.startswith("log-start-offset-checkpoint") and not may_end.is_set():
+            begun.set()
+            may_end.wait(WAIT_S)
+            raise disk_error(operation, path, errno.ENOSPC)
+
+    disk = RuledDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        disk.rule = refuse
+        broker.services.background.checkpoints.write_in_background()
+        await until(begun.is_set)
+        closing, close = asyncio.Event(), broker.timers.close
+
+        def note_close() -> None:
+            close()
+            closing.set()
+
+        monkeypatch.setattr(broker.timers, "close", note_close)
+        stopping = asyncio.ensure_future(broker.stop())
+        await closing.wait()
+        may_end.set()
+        await stopping
+        assert broker.timers._heap == []
