@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from random import Random
@@ -11,6 +10,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.http.endpoint import HttpEndpoint
 from odradek.tests.support.brokers.http import exchange, get
+from odradek.tests.support.waiting import until
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc"
 EXAMPLES = 60
@@ -59,6 +59,5 @@ async def test_damaged_requests_are_answered_or_closed(
         answer = await exchange(endpoint.address, _damaged(random))
         assert answer == b"" or answer.startswith((b"HTTP/1.1 ", b"HTTP/1.0 ")), answer
     assert (await get(address, "/live")).text == "alive\n"
-    while endpoint.open_connections:
-        await asyncio.sleep(0)
+    await until(lambda: not endpoint.open_connections)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

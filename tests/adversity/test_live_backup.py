@@ -15,6 +15,7 @@ from odradek.storage.backup_places import BackupError
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.histories.backup_load import Load, back_up, check, config_of
 from odradek.tests.support.seeds import IS_SOAK, seeds
+from odradek.tests.support.waiting import until
 
 SEEDS = seeds([0], range(20))
 TIMES = 3 if IS_SOAK else 1
@@ -94,7 +95,6 @@ class _KillAt:
 
 
 async def _until(load: Load, turns: int, writing: asyncio.Future[None]) -> None:
-    while load.done < turns and not writing.done():
-        await asyncio.sleep(0.001)
+    await until(lambda: load.done >= turns or writing.done())
     if writing.done():
         writing.result()

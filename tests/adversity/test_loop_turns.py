@@ -47,6 +47,7 @@ from odradek.tests.support.brokers.large_messages import TOPIC, emptiest_request
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, WAIT_S, MeasuredBroker, measured_broker
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.seeds import IS_SOAK
+from odradek.tests.support.waiting import accepted
 
 # Each topic is a directory, and the broker creates one a turn.
 CREATED = 300
@@ -278,8 +279,7 @@ async def test_a_member_that_subscribes_a_megabyte_of_topics_without_a_name(meas
         measured.begin()
         for count in (MIB // 6, MIB // 6 - 1):
             join.protocols = [JoinGroupRequestProtocol("range", owned(count))]
-            while (joined := await raw.ask(ApiKey.JOIN_GROUP, 3, join)).error_code:
-                pass  # the coordinator is loading
+            joined = await accepted(lambda: raw.ask(ApiKey.JOIN_GROUP, 3, join))
             join.member_id = joined.member_id
     assert measured.longest_turn_ms <= LIMIT_MS
 
@@ -332,8 +332,7 @@ async def test_a_pattern_is_matched_with_a_long_transactional_id_in_turns(measur
     name = "a" * 4000
     async with await Raw.connect(measured.address) as raw:
         begun = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
-        while (await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, begun)).error_code:
-            pass  # the coordinator is loading
+        await accepted(lambda: raw.ask(ApiKey.INIT_PRODUCER_ID, 4, begun))
         measured.begin()
         request = ListTransactionsRequest(transactional_id_pattern=".*" * 100)
         response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 2, request)

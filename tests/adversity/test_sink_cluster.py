@@ -121,7 +121,8 @@ class Sink:
         thread = threading.Thread(target=committing)
         thread.start()
         meanwhile()
-        thread.join()
+        thread.join(WITHIN_S)
+        assert not thread.is_alive()
         if errors:
             raise errors[0]
 

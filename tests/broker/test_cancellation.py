@@ -74,8 +74,7 @@ async def test_a_request_of_the_controller_is_carried_out_whole_although_its_con
 
         async def break_off(raw: Raw, *request: Any) -> UpdateMetadataResponse:
             raw.send(*request)
-            while not any(moved()):
-                await asyncio.sleep(0)
+            await until(lambda: any(moved()))
             raw.close()
             return UpdateMetadataResponse()
 

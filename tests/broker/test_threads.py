@@ -20,6 +20,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import HangingDisk
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 # More than any kind of work has threads.
 PARTITIONS = 20
@@ -77,8 +78,8 @@ async def test_a_thread_is_used_again(threads: DiskThreads) -> None:
     for _ in range(20):
         names.add(await threads.run(Work.READ, HERE, lambda: threading.current_thread().name))
         (pool,) = threads._pools.values()
-        while pool._idle < pool._threads:  # its result is out, but it does not wait for work yet
-            await asyncio.sleep(0)
+        # Its result is out, but it may not wait for work yet.
+        await until(lambda pool=pool: pool._idle == pool._threads)
     assert len(names) == 1
 
 

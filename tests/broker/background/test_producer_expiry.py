@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from itertools import count
 
@@ -12,6 +11,7 @@ from odradek.broker.turns import SLICE_NS, keeper
 from odradek.storage.producers import ProducerStates
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 MINUTE_MS = 60_000
 
@@ -25,8 +25,7 @@ def producers_of(broker: Broker, name: str) -> ProducerStates:
 async def pass_ms(broker: Broker, clock: FakeClock, time_ms: int) -> None:
     clock.advance(time_ms)
     broker.timers.fire_due()
-    while broker.services.background.producer_expiry.is_busy:
-        await asyncio.sleep(0)
+    await until(lambda: not broker.services.background.producer_expiry.is_busy)
 
 
 async def test_a_silent_producer_expires_without_any_request(config: BrokerConfig) -> None:
@@ -75,5 +74,4 @@ async def test_a_partition_that_is_deleted_during_a_round_does_no_harm(
         broker.services.background.producer_expiry.make_room()
         assert broker.services.background.producer_expiry.is_busy
         broker.services.delete_topic(topic)
-        while broker.services.background.producer_expiry.is_busy:
-            await asyncio.sleep(0)
+        await until(lambda: not broker.services.background.producer_expiry.is_busy)

@@ -75,8 +75,7 @@ async def test_no_record_is_lost_and_none_comes_again_after_its_acceptance(clust
                 listeners = (f"PLAINTEXT://{addresses[number - 1]}",)
                 brokers[number] = await cluster.start(number, listeners=listeners, **OWN)
                 await write(producer, written, 40)
-        while any(written[place] - accepted[place] for place in written):
-            await asyncio.sleep(0.02)
+        await until(lambda: not any(written[place] - accepted[place] for place in written))
         for task in tasks:
             task.cancel()
     assert [each.again for each in workers] == [[], []]

@@ -17,6 +17,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import read_header
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +107,7 @@ async def test_at_the_end_there_is_nothing_and_no_error(raw: Raw) -> None:
 async def test_waits_for_data_and_gets_it_as_soon_as_it_comes(broker: Broker, raw: Raw) -> None:
     async with await Raw.connect(broker.address) as producer:
         waiting = asyncio.ensure_future(raw.fetch("t", 0, max_wait_ms=60_000))
-        while not len(broker.services.purgatory):
-            await asyncio.sleep(0)
+        await until(lambda: len(broker.services.purgatory))
         await producer.produce("t", batch_of(b"news"))
         assert values((await waiting).records) == [b"news"]
     assert len(broker.services.purgatory) == 0
@@ -230,8 +230,7 @@ async def test_a_session_by_id_is_told_that_its_topic_is_gone_or_another(
 
 async def test_a_deleted_topic_ends_the_wait_of_its_readers_with_an_error(broker: Broker, raw: Raw) -> None:
     waiting = asyncio.ensure_future(raw.fetch("t", 0, max_wait_ms=300))
-    while not len(broker.services.purgatory):
-        await asyncio.sleep(0)
+    await until(lambda: len(broker.services.purgatory))
     topic = broker.topics.get("t")
     assert topic is not None
     broker.services.delete_topic(topic)
@@ -332,15 +331,13 @@ async def test_a_session_that_was_told_all_is_told_what_comes_then(broker: Broke
     # What is too little to be told now is told later.
     await raw.produce("t", batch_of(b"c"), partition=1)
     waiting = asyncio.ensure_future(session.fetch({}, min_bytes=200, max_wait_ms=60_000))
-    while not len(broker.services.purgatory):
-        await asyncio.sleep(0)
+    await until(lambda: len(broker.services.purgatory))
     async with await Raw.connect(broker.address) as other:
         await other.produce("t", batch_of(b"d" * 200), partition=2)
         assert set(await waiting) == {1, 2}
         assert set(await session.fetch({1: 3, 2: 3})) == set()
         waiting = asyncio.ensure_future(session.fetch({}, min_bytes=1, max_wait_ms=60_000))
-        while not len(broker.services.purgatory):
-            await asyncio.sleep(0)
+        await until(lambda: len(broker.services.purgatory))
         await other.delete_topic("t")
         await other.produce("none", batch_of(b"x"))
         broker.services.purgatory.expire_all()
@@ -420,8 +417,7 @@ async def test_partitions_that_got_data_go_to_the_end_of_the_queue(raw: Raw, bro
 async def test_a_session_waits_as_any_other_fetch(broker: Broker, raw: Raw, session: Session) -> None:
     async with await Raw.connect(broker.address) as producer:
         waiting = asyncio.ensure_future(session.fetch({}, min_bytes=1, max_wait_ms=60_000))
-        while not len(broker.services.purgatory):
-            await asyncio.sleep(0)
+        await until(lambda: len(broker.services.purgatory))
         await producer.produce("t", batch_of(b"late"), partition=2)
         assert set(await waiting) == {2}
 

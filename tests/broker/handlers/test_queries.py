@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from odradek.protocol.messages.odradek_end_query_batch import (
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.records.batch import decode_batch, read_header
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.waiting import accepted
 
 
 class Task:
@@ -40,8 +42,9 @@ class Task:
         """Join, begin a transaction and write to topic t."""
         assert (await self.join(batch, name)).error_code == 0
         request = InitProducerIdRequest(self.transactional_id, 60_000)
-        while (answer := await self.raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code:
-            assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        ask = partial(self.raw.ask, ApiKey.INIT_PRODUCER_ID, 4, request)
+        answer = await accepted(ask, ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert answer.error_code == 0
         settings = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch, "base_sequence": 0}
         written = batch_of(*values, transactional=True, **settings)
         produced = await self.raw.produce("t", written, partition, 12, transactional_id=self.transactional_id)

@@ -29,6 +29,7 @@ from odradek.tests.support.disks.cold_disk import ColdDisk
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
 from odradek.tests.support.histories.transactional import Transactional
 from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
+from odradek.tests.support.waiting import until
 
 RECORD_LIMIT = 1
 
@@ -167,8 +168,7 @@ async def test_waiting_fetches_look_at_what_was_woken_alone(
     async with share_world(config, persister, 40) as world:
         members = [await world.member(name, *range(40)) for name in ("ann", "bob", "cid")]
         waiting = [asyncio.ensure_future(each.fetch(max_wait_ms=60_000)) for each in members]
-        while len(world.broker.services.purgatory) < 3:
-            await asyncio.sleep(0)
+        await until(lambda: len(world.broker.services.purgatory) >= 3)
         looked.clear()
         await world.raw.produce("t", batch_of(b"a"), 7)
         done, late = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -199,8 +199,7 @@ async def test_a_session_forgets_what_is_gone(world: ShareWorld) -> None:
 async def test_a_fetch_whose_session_ends_elsewhere_is_answered_and_opens_nothing_again(world: ShareWorld) -> None:
     ann = await world.member("ann", 0)
     waiting = asyncio.ensure_future(ann.fetch(max_wait_ms=60_000))
-    while not len(world.broker.services.purgatory):
-        await asyncio.sleep(0)
+    await until(lambda: len(world.broker.services.purgatory))
     same = ShareMember(world.raw, GROUP, "ann", world.topic_id)
     assert (await same.fetch(epoch=FINAL_EPOCH)).error_code == 0
     async with asyncio.timeout(20):
@@ -212,8 +211,7 @@ async def test_a_fetch_that_was_replaced_acquires_nothing(world: ShareWorld) -> 
     """Its connection may be dead: the records would be locked for nobody."""
     ann = await world.member("ann", 0)
     waiting = asyncio.ensure_future(ann.fetch(max_wait_ms=60_000))
-    while not len(world.broker.services.purgatory):
-        await asyncio.sleep(0)
+    await until(lambda: len(world.broker.services.purgatory))
     again = ShareMember(world.raw, GROUP, "ann", world.topic_id)
     assert (await again.fetch(0, max_records=0)).error_code == 0
     await world.raw.produce("t", batch_of(b"a"))

@@ -13,6 +13,7 @@ from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.broker.http import endpoint
 from odradek.broker.http.endpoint import HttpEndpoint, Page
 from odradek.tests.support.brokers.http import exchange, get
+from odradek.tests.support.waiting import until
 
 
 async def _pages(path: str) -> Page:
@@ -124,8 +125,7 @@ async def test_a_client_that_reads_nothing_is_closed_and_its_page_not_made() -> 
         host, _, port = served.address.rpartition(":")
         _, writer = await asyncio.open_connection(host, int(port), limit=1)
         writer.write(b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while not made or served.open_connections:
-            await asyncio.sleep(0.01)
+        await until(lambda: made and not served.open_connections)
         assert made < 1_000
         writer.transport.abort()
     finally:
@@ -138,12 +138,10 @@ async def test_connections_over_the_bound_are_closed_at_once(monkeypatch: pytest
     await served.start()
     host, _, port = served.address.rpartition(":")
     _, first = await asyncio.open_connection(host, int(port))
-    while not served.open_connections:
-        await asyncio.sleep(0)
+    await until(lambda: served.open_connections)
     assert await exchange(served.address, b"GET /a HTTP/1.0\r\n\r\n") == b""
     first.transport.abort()
-    while served.open_connections:
-        await asyncio.sleep(0)
+    await until(lambda: not served.open_connections)
     assert (await get(served.address, "/a")).status == 200
     await served.stop()
 
@@ -151,8 +149,7 @@ async def test_connections_over_the_bound_are_closed_at_once(monkeypatch: pytest
 async def test_a_stop_ends_open_connections(served: HttpEndpoint) -> None:
     host, _, port = served.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    while not served.open_connections:
-        await asyncio.sleep(0)
+    await until(lambda: served.open_connections)
     await served.stop()
     assert await reader.read() == b""
     writer.transport.abort()

@@ -377,8 +377,7 @@ async def test_directories_that_die_while_a_topic_is_created_take_no_waiter_alon
     async with Broker(config, disk=disk) as broker:
         creation = broker.topics.begin("u", 100, {})
         waiters = [asyncio.ensure_future(creation.wait()) for _ in range(2)]
-        while len(creation.made) < 10:
-            await asyncio.sleep(0)
+        await until(lambda: len(creation.made) >= 10)
         for each in broker.services.log_dirs.all[left:]:
             broker.topics.disk_failures.directory_failed(each, DiskError("write", each.path, OSError(errno.EIO, "EIO")))
         results = await asyncio.gather(*waiters, return_exceptions=True)

@@ -18,6 +18,7 @@ from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.storage.files import FileRange
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 MIB = 1024 * 1024
 LIMIT = 4 * MIB
@@ -204,8 +205,7 @@ async def full(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     deaf = await server.connect()
     deaf[1].transport.pause_reading()  # type: ignore[attr-defined]
     deaf[1].write(metadata(LARGE_BYTES))
-    while not server.responses.is_full:
-        await asyncio.sleep(0)
+    await until(lambda: server.responses.is_full)
     return deaf
 
 

@@ -229,8 +229,7 @@ async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(
         slow.pop().cancel()
         waiting[0].set_result(MetadataResponse())
         assert await slow.pop() is None
-        while messages._requests._value < AT_ONCE:
-            await asyncio.sleep(0.01)
+        await until(lambda: messages._requests._value >= AT_ONCE)
     assert messages._requests._value == AT_ONCE and waiting[1].cancelled()
 
 
@@ -240,8 +239,7 @@ async def test_a_large_request_goes_on_although_its_client_closes(broker: Broker
     request = ProduceRequest(acks=0, timeout_ms=1_000, topic_data=[TopicProduceData("t", partition_data=data)])
     async with await Raw.connect(broker.address) as producer:
         producer.send(ApiKey.PRODUCE, 9, request)
-        while not any(each.waits for each in connections(broker)):
-            await asyncio.sleep(0)
+        await until(lambda: any(each.waits for each in connections(broker)))
     await until(lambda: not any(each.waits for each in connections(broker)))
     assert broker.topics.get("t").partitions[0].log.log_end_offset == 1
 

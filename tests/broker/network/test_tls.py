@@ -32,6 +32,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.tests.support.brokers.connections import acceptor, connections
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.security.tls import Authority, connect, pem_of, tls_config
+from odradek.tests.support.waiting import WITHIN_S
 
 METADATA = MetadataRequest(topics=[])
 
@@ -449,7 +450,7 @@ class TestReload:
         stamp = tls.stamp
 
         def hang(config: ListenerConfig) -> tuple[tls.Stamp | None, ...]:
-            goes_on.wait()
+            assert goes_on.wait(WITHIN_S)
             return stamp(config)
 
         monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
@@ -471,7 +472,7 @@ class TestReload:
 
         def hang(config: ListenerConfig) -> tls.Loaded:
             began.set()
-            goes_on.wait()
+            assert goes_on.wait(WITHIN_S)
             return load(config)
 
         async with (

@@ -180,7 +180,6 @@ async def test_a_client_that_has_gone_holds_no_handshake() -> None:
     handshake = TlsHandshake(Keeper())
     transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: handshake, ours)
     theirs.close()
-    while not transport.is_closing():
-        await asyncio.sleep(0)
+    await until(transport.is_closing)
     connection: Any = None
     await asyncio.wait_for(handshake.shake_hands(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), connection, 3600), 10)

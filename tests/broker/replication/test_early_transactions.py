@@ -16,7 +16,7 @@ from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRA
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.histories.transactional import Transactional
-from odradek.tests.support.waiting import until
+from odradek.tests.support.waiting import accepted, until
 
 LEADERS = [1, 2]
 
@@ -109,8 +109,7 @@ async def test_a_producer_is_told_to_come_again_once_the_wait_is_over(
         coordinator, writer = await producer_of(cluster, leader)
         slow = Transactional(await cluster.connect(2), "x")
         take_over(slow, coordinator)
-        while (await slow.send("slow", b"a")).error_code:
-            await asyncio.sleep(0.002)
+        await accepted(lambda: slow.send("slow", b"a"))
         with monkeypatch.context() as patch:
             patch.setattr(RemoteMarkers, "_send", no_marker)
             assert await coordinator.end(commit=True) == 0

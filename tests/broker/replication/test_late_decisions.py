@@ -14,7 +14,7 @@ from odradek.storage.files import Disk, File
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.histories.transactional import V2_END, V2_PRODUCE, Transactional
-from odradek.tests.support.waiting import until
+from odradek.tests.support.waiting import accepted, until
 
 NAME, TRANSACTIONS, COUNT = "x", "__transaction_state", 2
 WAIT_S = 60
@@ -55,8 +55,8 @@ async def test_a_commit_is_not_written_once_another_broker_has_coordinated(
         async with await cluster.connect(1) as raw:
             producer = Transactional(raw, NAME)
             await producer.begin()
-            while (await producer.send("t", b"a")).error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                pass  # the record of its partition is on its way to the disk
+            # The record of its partition is on its way to the disk.
+            await accepted(lambda: producer.send("t", b"a"), ErrorCode.CONCURRENT_TRANSACTIONS)
             monkeypatch.setattr(Disk, "fsync", gated)
             try:
                 send_without_answer(producer)

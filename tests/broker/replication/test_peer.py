@@ -18,6 +18,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from odradek.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from odradek.tests.support.waiting import until
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -92,8 +93,7 @@ async def test_a_large_response_takes_the_memory_of_what_has_arrived() -> None:
         tracemalloc.start()
         try:
             asked = asyncio.ensure_future(ask(peer))
-            while peer._wire is None or not peer._wire._has_size:
-                await asyncio.sleep(0)
+            await until(lambda: peer._wire is not None and peer._wire._has_size)
             assert tracemalloc.get_traced_memory()[1] < peer_module.MAPPED_BYTES
         finally:
             tracemalloc.stop()

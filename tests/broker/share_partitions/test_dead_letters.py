@@ -29,6 +29,7 @@ from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELE
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
 from odradek.tests.support.security.principals import allow, secured
 from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
+from odradek.tests.support.waiting import until
 
 TOPIC, BROKER, GROUPS = 2, 4, 32
 NAME = "errors.deadletterqueue.topic.name"
@@ -461,8 +462,7 @@ async def test_what_its_leader_waits_for_no_more_costs_nothing(
     tries = failing(monkeypatch, give_up)
     await reject(world, 0)
     writer = world.broker.services.share_leader.dead_letters
-    while writer._queues:  # pyright: ignore[reportPrivateUsage]
-        await asyncio.sleep(0)
+    await until(lambda: not writer._queues)
     # The next leader writes it.
     assert len(tries) == 1 and errors(caplog) == [] and writer.counts[GROUP].lost == 0
     assert world.state().batches == (StateBatch(0, 0, 3, 1),)

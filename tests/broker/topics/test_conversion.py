@@ -18,6 +18,7 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.waiting import until
 
 START_MS = 1_400_000_000_000
 LEGACY_CODECS = [codec for codec in Compression if codec is not Compression.ZSTD]
@@ -198,8 +199,7 @@ class TestFetch:
     async def test_it_waits_for_data_as_any_fetch(self, broker: Broker, raw: Raw) -> None:
         waiting = asyncio.ensure_future(raw.fetch("t", 0, version=2, max_wait_ms=20_000))
         async with await Raw.connect(broker.address) as other:
-            while len(broker.services.purgatory) == 0:
-                await asyncio.sleep(0)
+            await until(lambda: len(broker.services.purgatory))
             await other.produce("t", set_of(b"a"), version=1)
         assert found(await waiting) == [(0, START_MS, b"a")]
 

@@ -18,6 +18,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.cold_disk import ColdDisk
 from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 START_MS = 1_700_000_000_000
 # Batches of 100 KiB, ten a segment, an index entry each.
@@ -105,8 +106,7 @@ async def test_a_cold_fetch_waits_while_there_are_too_few_bytes(room: Room) -> N
     room.one.send(ApiKey.FETCH, 11, fetch(BATCHES - 2, max_wait_ms=60_000, min_bytes=250_000))
     await room.asked_of_the_disk()
     room.disk.open_up()
-    while len(room.broker.services.purgatory) == 0:
-        await asyncio.sleep(0)
+    await until(lambda: len(room.broker.services.purgatory))
     room.broker.services.purgatory.expire_all()
     assert (await room.one.receive(ApiKey.FETCH, 11)).responses[0].partitions[0].error_code == 0
 
@@ -196,8 +196,7 @@ async def test_retention_asks_the_disk_beside_the_loop_how_old_segments_are(conf
         (partition,) = broker.topics.partitions()
         disk.chill()
         broker.services.background.retention.check()
-        while not disk.waiting:
-            await asyncio.sleep(0)
+        await until(lambda: disk.waiting)
         assert partition.log.log_start_offset == 0
         disk.open_up()
         async with asyncio.timeout(20):

@@ -40,6 +40,7 @@ from odradek.tests.support.brokers.compaction_here import compact_here
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.seeds import seeds
+from odradek.tests.support.waiting import until
 
 SEEDS = seeds([0], range(20))
 BACKUPS = 8
@@ -154,8 +155,7 @@ class World:
         await self._wait_for(lambda: not retention.is_busy)
 
     async def _wait_for(self, is_done: Callable[[], bool]) -> None:
-        while not is_done():
-            await asyncio.sleep(0.001)
+        await until(is_done)
 
     async def delete_records(self) -> None:
         topic = self.broker.topics.get("third")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from odradek.broker.topics.producer_limit import RECOUNT_MS, SILENT_MS
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 LIMIT = 4
 
@@ -49,8 +49,7 @@ async def test_producers_that_were_silent_make_room(limited: BrokerConfig) -> No
         assert await produce(raw, 99) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         clock.advance(RECOUNT_MS)
         assert await produce(raw, 99) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        while broker.services.background.producer_expiry.is_busy:
-            await asyncio.sleep(0)
+        await until(lambda: not broker.services.background.producer_expiry.is_busy)
         clock.advance(RECOUNT_MS)
         assert await produce(raw, 99) == 0
         # The one that wrote in between is remembered: its batch is not appended twice.

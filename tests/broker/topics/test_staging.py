@@ -13,6 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import TimestampType, decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.ruled_disk import HangingDisk
+from odradek.tests.support.waiting import until
 
 LARGE = batch_of(b"x" * 5000)
 OUT_OF_ORDER = batch_of(b"x" * 5000, producer_id=1, producer_epoch=0, base_sequence=7)
@@ -111,8 +112,7 @@ async def test_a_duplicate_gets_the_offset_of_the_first_copy(raw: Raw, broker: B
 
 
 async def is_writing(disk: HangingDisk) -> None:
-    while not disk.waiting:
-        await asyncio.sleep(0)
+    await until(lambda: disk.waiting)
 
 
 async def test_while_a_thread_writes_the_partition_serves_others(
@@ -141,11 +141,9 @@ async def test_a_client_that_goes_while_a_thread_writes_leaves_nothing(
         one.close()
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await large
-        while sum(len(each.connections) for each in hanging.acceptor.processors) > 1:
-            await asyncio.sleep(0)
+        await until(lambda: sum(len(each.connections) for each in hanging.acceptor.processors) <= 1)
         disk.free()
-        while files(config, "t", "staged-*"):
-            await asyncio.sleep(0)
+        await until(lambda: not files(config, "t", "staged-*"))
         assert (await other.produce("t", batch_of(b"next"))).base_offset == 0
 
 

@@ -19,6 +19,7 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.records import batch
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 READ_COMMITTED = 1
 
@@ -86,8 +87,7 @@ async def test_a_parked_read_committed_fetch_is_woken_by_the_marker(
     await producer.send("t", b"a")
     async with await Raw.connect(broker.address) as reader:
         waiting = asyncio.ensure_future(reader.fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=600_000))
-        while not len(broker.services.purgatory):
-            await asyncio.sleep(0)
+        await until(lambda: len(broker.services.purgatory))
         await raw.produce("t", batch_of(b"plain"))
         assert not waiting.done()
         await producer.end(commit=True)

@@ -6,6 +6,8 @@ import queue
 import subprocess
 import threading
 
+from odradek.tests.support.waiting import WITHIN_S
+
 
 class Lines:
     """The standard output of a process, line by line. After the end, each further line is ""."""
@@ -34,7 +36,8 @@ class Lines:
 
     def rest(self) -> list[str]:
         """Return the remaining lines of a process that has ended, and close its standard output."""
-        self._reader.join()
+        self._reader.join(WITHIN_S)
+        assert not self._reader.is_alive(), "somebody else has its standard output open"
         lines: list[str] = []
         while line := self.next(0):
             lines.append(line)

@@ -90,7 +90,7 @@ class MeasuredBroker:
         """Return what `work` returns on the broker's loop."""
         done: Future[Result] = Future()
         self._loop.call_soon_threadsafe(lambda: done.set_result(work()))
-        return done.result()
+        return done.result(WAIT_S)
 
     async def exchange(self, key: AnyKey, version: int, request: Message) -> bool:
         """Begin, send a request and return whether it was answered; otherwise the connection was closed."""
@@ -146,9 +146,10 @@ def measured_broker(config: BrokerConfig, disk: Disk = DISK) -> Generator[Measur
     thread = threading.Thread(target=run, name="measured-broker")
     thread.start()
     try:
-        ready.wait()
+        assert ready.wait(WAIT_S)
         yield started[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join()
+        thread.join(WAIT_S)
+        assert not thread.is_alive(), "the broker does not stop"
         gc.callbacks.remove(selector.note_collection)

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.tests.support.waiting import WITHIN_S
+
 PLACE = "ODRADEK_TEST_PAUSE_POINTS"
 # Which start of a driver a process belongs to.
 START = "ODRADEK_TEST_START"
@@ -81,7 +83,7 @@ class PausePoints:
     def close(self) -> None:
         """Stop listening, and let everything that waits go on."""
         self._server.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
+        self._thread.join(WITHIN_S)
         self._server.close()
         # Also those that a test has taken and not let go on, because it has failed.
         for each in self._reached:

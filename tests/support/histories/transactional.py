@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
@@ -21,6 +22,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.waiting import accepted
 
 V2_PRODUCE, V2_END = 12, 5
 
@@ -38,9 +40,10 @@ class Transactional:
         """Send InitProducerId, which gives a new epoch and aborts an open transaction."""
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(self.transactional_id, 1))
         request = InitProducerIdRequest(self.transactional_id, 60_000)
-        while (answer := await self.raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code:
-            # What was open is being aborted.
-            assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        ask = partial(self.raw.ask, ApiKey.INIT_PRODUCER_ID, 4, request)
+        # What was open is being aborted.
+        answer = await accepted(ask, ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert answer.error_code == 0
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.sequences.clear()
 

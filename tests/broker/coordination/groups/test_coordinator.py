@@ -26,6 +26,7 @@ from odradek.tests.broker.coordination.classic.world import (
     is_waiting,
 )
 from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.waiting import until
 
 # The timer of the sweep for old offsets.
 SWEEPS = 1
@@ -488,8 +489,7 @@ async def test_many_groups_expire_a_few_a_turn() -> None:
     end_slices_after(10)
     world.wait(HOUR_MS)
     assert len(world.groups.groups) == many - 10
-    while world.groups.groups:
-        await asyncio.sleep(0)
+    await until(lambda: not world.groups.groups)
     # The next round comes as ever.
     await asyncio.sleep(0)
     world.commit(7, group="late")

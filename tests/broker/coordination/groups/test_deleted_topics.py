@@ -9,6 +9,7 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.broker.coordination.classic.world import TOPIC_ID, FakeContext, World
 from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.waiting import until
 
 
 async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) -> None:
@@ -29,8 +30,7 @@ async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(worl
     assert [world.committed(f"g-{number}") for number in (9, 10)] == [-1, 7]
     world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
     world.commit(8, group=f"g-{many - 1}")
-    while sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) > 1:
-        await asyncio.sleep(0)
+    await until(lambda: sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) <= 1)
     assert world.committed(f"g-{many - 1}") == 8, "of the new topic"
 
 

@@ -42,6 +42,7 @@ from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from odradek.tests.broker.coordination.classic.stage import pairs, places_of, protocols_of, show_answer, split
 from odradek.tests.support.brokers.transcript import transcripts
 from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.waiting import accepted
 
 OTHER_BROKER = os.environ.get("ODRADEK_TEST_GROUPS_AT")
 NOT_YET = {
@@ -133,8 +134,7 @@ class Player:
         A Kafka that has just started must create `__consumer_offsets` first.
         """
         _, version, request, _ = self.join({})
-        while (joined := await raw.ask(ApiKey.JOIN_GROUP, version, request)).error_code in NOT_YET:
-            await asyncio.sleep(A_MOMENT_S)
+        joined = await accepted(lambda: raw.ask(ApiKey.JOIN_GROUP, version, request), *NOT_YET)
         member_id = joined.member_id
         await raw.ask(ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(self.group_id, members=[MemberIdentity(member_id)]))
         self.joins = 0

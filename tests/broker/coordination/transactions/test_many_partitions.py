@@ -14,6 +14,7 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.waiting import accepted
 
 PARTITIONS = 12
 
@@ -29,8 +30,7 @@ async def test_each_slice_writes_the_markers_that_it_has_time_for(
 
     monkeypatch.setattr(MarkerWriter, "write", noted)
     await raw.create_topic("t", partitions=PARTITIONS)
-    while (producer := await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("tx", 60_000))).error_code:
-        pass  # the coordinator is loading
+    producer = await accepted(lambda: raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("tx", 60_000)))
     who = "tx", producer.producer_id, producer.producer_epoch
     topics = [AddPartitionsToTxnTopic("t", list(range(PARTITIONS)))]
     await raw.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, AddPartitionsToTxnRequest([], *who, topics))
