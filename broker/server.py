@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 STOP_DEADLINE_S = 3.0
 # How long the broker waits for the disk when it stops. Both together stay under the 10 s that operators are promised.
 CLOSE_DEADLINE_S = 5.0
+# What a stop waits for may wait for one disk. After this time, directories in which nothing works are closed meanwhile.
+HANG_S = 1.0
 # Threads that read certificates and check tokens and passwords, and how many clients may wait for them.
 SECURITY_THREADS = 2
 SECURITY_QUEUE = 1000
@@ -498,32 +501,35 @@ def _note_offline(services: Services, partition: PartitionState) -> None:
 async def _close_data(services: Services, *, keeps_data: bool) -> None:
     """Complete what is on its way to disk, then close the logs and the metadata journal.
 
-    A data directory gets its clean-stop marker only if everything in it was closed well and in time.
+    A data directory gets its clean-stop marker only if everything in it was closed well and in time. A disk that hangs
+    or is full costs no other directory its own.
     """
     work = [*services.background.stop(), asyncio.ensure_future(services.flusher.stop())]
-    closing = asyncio.ensure_future(_close_logs(services, work))
-    done, _ = await asyncio.wait([closing], timeout=CLOSE_DEADLINE_S)
-    if not done:
-        closing.cancel()
-        if keeps_data:
-            _log.error("not all is on disk after %g s: the next start will check the logs' tails", CLOSE_DEADLINE_S)
-    elif (error := closing.exception()) is not None:
-        _log.error("not all logs could be closed (%s): the next start will check their tails", error)
+    paths = services.log_dirs.paths_to_back_up
+    closing = {asyncio.ensure_future(_close_directory(services, path, work)): path for path in paths}
+    await asyncio.wait(closing, timeout=CLOSE_DEADLINE_S)
+    for each, path in closing.items():
+        if not each.done():
+            each.cancel()
+            if keeps_data:
+                text = "%s: not all is on disk after %g s: the next start will check its logs' tails"
+                _log.error(text, path, CLOSE_DEADLINE_S)
+        elif (error := each.exception()) is not None:
+            _log.error("%s: not all could be closed (%s): the next start will check its logs' tails", path, error)
     services.metadata.close()
 
 
-async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> None:
-    await asyncio.wait(work)
-    topics = services.topics
-    closers = [services.threads.alone(each, "odradek-close") for each in topics.closers(CLOSING_THREADS)]
+async def _close_directory(services: Services, path: Path, work: list[asyncio.Future[None]]) -> None:
+    """Close the logs of a data directory once nothing works on them any more; mark it clean. Raises StorageError."""
+    _, held = await asyncio.wait(work, timeout=HANG_S)
+    if held:
+        await services.threads.wait_idle(path)
+    topics, alone = services.topics, partial(services.threads.alone, name="odradek-close")
+    closers = [alone(each) for each in topics.closers(path, CLOSING_THREADS)]
     results = await asyncio.gather(*closers, return_exceptions=True)
-    checkpoint = topics.take_checkpoint()
-
-    def end() -> None:
-        checkpoint.write()
-        topics.mark_clean()
-
-    await services.threads.alone(end, "odradek-close")
+    # Each in a thread of its own: after the deadline, a disk that answers again gets no marker.
+    for step in topics.last_steps(path):
+        await alone(step)
     for error in results:
         if error is not None:
             raise error

@@ -195,6 +195,11 @@ class DiskThreads:
         _submit(pool, work, future, partial(self._forget, future))
         return future
 
+    async def wait_idle(self, directory: Path) -> None:
+        """Return when no work of this data directory is under way."""
+        while running := [each for each, work in self._running.items() if work.directory == directory]:
+            await asyncio.wait(running)
+
     def alone(self, work: Callable[[], None], name: str) -> asyncio.Future[None]:
         """Run `work` in a thread of its own, which ends with it."""
         return in_thread(work, name, self._new_pool)

@@ -168,14 +168,6 @@ class LogDirs:
         """Return the directory with this absolute path, or None."""
         return self._by_name.get(path)
 
-    def shares(self, logs: Iterable[Log]) -> dict[LogDir, list[Log]]:
-        """Return the logs of each directory."""
-        # By name: to compare paths would be most of the time of a turn of the loop that looks at each log.
-        shares: dict[str, list[Log]] = {str(each.path): [] for each in self.all}
-        for log in logs:
-            shares[log.parent_name].append(log)
-        return {each: shares[str(each.path)] for each in self.all}
-
     def holding(self, path: Path) -> LogDir | None:
         """Return the directory that a file lies in, or that `path` is, or None."""
         return next((self._by_path[each] for each in (path, *path.parents) if each in self._by_path), None)
@@ -306,19 +298,18 @@ class LogDirs:
         homes = [(each, shares[str(each.path)]) for each in self.online]
         return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in homes})
 
-    def mark_clean(self, logs: Iterable[Log], journal: JournalEnd) -> None:
-        """Write the clean-stop markers of all directories but those with a log that was not closed well.
+    def mark_clean(self, path: Path, logs: Collection[Log], journal: JournalEnd) -> None:
+        """Write the clean-stop marker of a directory, unless one of its logs was not closed well, or it is offline.
 
-        `journal` is the end of the metadata journal.
+        `journal` is the end of the metadata journal. Raises StorageError.
         """
-        shares = self.shares(logs)
-        for each in self.online:
-            if all(log.is_whole for log in shares[each]) and not each.unread and each.data is not None:
-                known = ((log.directory.name, log.known()) for log in shares[each])
-                end = journal if each.data is self.metadata else None
-                each.data.mark_clean({name: log for name, log in known if log is not None}, end)
-        if self.metadata.path.absolute() not in self._by_path:
-            self.metadata.mark_clean({}, journal)
+        home = self._by_path.get(path)
+        data = self.metadata if home is None else home.data
+        is_whole = home is None or (home.is_online and not home.unread)
+        if data is not None and is_whole and all(log.is_whole for log in logs):
+            known = ((log.directory.name, log.known()) for log in logs)
+            end = journal if data is self.metadata else None
+            data.mark_clean({name: log for name, log in known if log is not None}, end)
 
     def note_boot(self) -> None:
         """Note that this start has dealt with what a power cut may have taken: one in the same boot need not."""

@@ -145,7 +145,7 @@ class Replicas:
         self._schedule_save()
 
     async def stop(self) -> None:
-        """Follow and lead no longer, and write the high watermarks."""
+        """Follow and lead no longer, and begin to write the high watermarks, as background work."""
         for timer in (self._timer, self._mark_timer):
             if timer is not None:
                 timer.cancel()
@@ -153,8 +153,8 @@ class Replicas:
         self._at_stop()
         await self._isr_changes.close()
         await self._fetchers.close()
-        await asyncio.gather(*self._saving.values(), return_exceptions=True)
-        await asyncio.gather(*(self._save(path, write) for path, write in self._topics.take_high_watermarks().items()))
+        for path, write in self._topics.take_high_watermarks().items():
+            self._background.work.run(write, path, "high watermarks could not be written", Work.CHECKPOINT)
 
     # -- Look-ups --------------------------------------------------------------------------------------
 

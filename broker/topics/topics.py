@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class Topics:
-    """The topics of this broker. `open_all` at start; `closers` and `mark_clean` at stop."""
+    """The topics of this broker. `open_all` at start; `closers` and `last_steps` at stop."""
 
     def __init__(
         self,
@@ -456,25 +456,31 @@ class Topics:
         """Whether the last stop closed every log well."""
         return self._dirs.is_clean
 
-    def closers(self, count: int) -> list[Callable[[], None]]:
-        """Return calls, one for each thread, that together flush and close every log.
+    def closers(self, path: Path, count: int) -> list[Callable[[], None]]:
+        """Return calls, at most `count`, one for each thread, that together flush and close the logs of a directory.
 
-        A data directory where much is to be written gets one call; for all others there are at most `count`, because a
-        disk forces many files out in little more than the time of one. Each call raises its first failure after it has
-        tried its whole share.
+        Where much is to be written it is one call. Otherwise a disk forces many files out in little more than the time
+        of one. Each call raises its first failure after it has tried its whole share.
         """
-        calls: list[Callable[[], None]] = []
-        others: list[Log] = []
-        for home, logs in self._dirs.shares([each.log for each in self._with_logs()]).items():
-            if sum(not each.is_resting for each in logs) >= MANY_LOGS:
-                calls.append(partial(_close_together, logs, home.fsync_all))
-            else:
-                others += logs
-        return calls + [partial(_close, others[first::count]) for first in range(min(count, len(others)))]
+        logs = self._closing(path)
+        if sum(not each.is_resting for each in logs) >= MANY_LOGS:
+            return [partial(_close_together, logs, self._dirs.at(path).fsync_all)]
+        return [partial(_close, logs[first::count]) for first in range(min(count, len(logs)))]
 
-    def mark_clean(self) -> None:
-        """Write the clean-stop markers of the directories in which every log was closed well."""
-        self._dirs.mark_clean([each.log for each in self._with_logs()], self._metadata.journal_end)
+    def last_steps(self, path: Path) -> list[Callable[[], None]]:
+        """Return the calls that write a directory's checkpoint, and then its clean-stop marker if all was closed well.
+
+        Where the first fails the second is not to be made.
+        """
+        mark = partial(self._mark_clean, path, self._closing(path))
+        write = self.take_checkpoint().writers.get(path)
+        return [mark] if write is None else [write, mark]
+
+    def _closing(self, path: Path) -> list[Log]:
+        return [each.log for each in self._with_logs() if each.log.parent_name == str(path)]
+
+    def _mark_clean(self, path: Path, logs: list[Log]) -> None:
+        self._dirs.mark_clean(path, logs, self._metadata.journal_end)
 
 
 def _close_together(logs: list[Log], fsync_all: Callable[[], bool]) -> None:

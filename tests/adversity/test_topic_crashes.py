@@ -87,7 +87,7 @@ class Node:
         return sorted(each.name for each in self.directory.iterdir() if each.is_dir() and each.name.endswith(suffix))
 
     def stop(self) -> None:
-        for close in self.topics.closers(1):
+        for close in self.topics.closers(self.directory, 1):
             close()
         self.topics.take_checkpoint().write()
         self.metadata.close()

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from odradek.broker import server
 from odradek.broker.configs.server_table import RACK_AWARE_SELECTOR
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.storage.checkpoints import REPLICATION_OFFSET, read_offsets
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN, REPLICATION_OFFSET, read_offsets
 from odradek.tests.support.brokers.connections import connections
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster
@@ -82,7 +83,10 @@ async def test_high_watermarks_are_written_down(tmp_path: Path) -> None:
         await until(lambda: all(read_offsets(path) == {("t", 0): 2} for path in paths))
 
 
-async def test_a_disk_that_hangs_holds_up_no_high_watermarks_of_another(tmp_path: Path) -> None:
+async def test_a_disk_that_hangs_holds_up_no_high_watermarks_of_another_nor_its_clean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HANG_S", 0)
     disk, folders = HangingDisk(), [tmp_path / "node-1", tmp_path / "other"]
     cluster = HandCluster(tmp_path, 1, replica_high_watermark_checkpoint_interval_ms=20)
     cluster.disks[1] = disk
@@ -99,8 +103,12 @@ async def test_a_disk_that_hangs_holds_up_no_high_watermarks_of_another(tmp_path
         try:
             async with asyncio.timeout(WAIT_S / 2):
                 await until(lambda: read_offsets(folders[0] / REPLICATION_OFFSET) == {("t", index): 1})
+                stop = asyncio.ensure_future(cluster.brokers[1].stop())
+                await until(lambda: (folders[0] / CLEAN_SHUTDOWN).exists())
+                assert not (folders[1] / CLEAN_SHUTDOWN).exists()
         finally:
             disk.free()
+        await stop
 
 
 async def test_a_consumer_is_sent_to_the_replica_in_its_rack(tmp_path: Path) -> None:

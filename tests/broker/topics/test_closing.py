@@ -1,19 +1,27 @@
-"""How a stop closes many logs: with one call that forces the file system to disk, where that can be trusted."""
+"""How a stop closes many logs: with one call that forces the file system to disk, where that can be trusted.
+
+A disk that is full or hangs costs no other data directory its clean-stop marker.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from odradek.broker import Broker, BrokerConfig
+from odradek.broker import Broker, BrokerConfig, server
 from odradek.broker.topics import topics
 from odradek.broker.topics.topics import _close_together
+from odradek.storage.checkpoints import CLEAN_SHUTDOWN
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.ruled_disk import FullDisk, HangingDisk
+from odradek.tests.support.waiting import until
 
 LOGS = 3
 BATCHES = 4
@@ -123,3 +131,67 @@ async def test_a_broker_with_many_logs_to_close_stops_cleanly_with_few_fsyncs(
         topic = broker.topics.get("t")
         assert topic is not None
         assert [(each.log.recovery.clean, each.log.log_end_offset) for each in topic.partitions] == [(True, 1)] * 10
+
+
+# -- Several data directories
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> list[Path]:
+    return [tmp_path / name for name in "ab"]
+
+
+async def fill(broker: Broker) -> None:
+    async with await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 4)
+        for index in range(4):
+            await raw.produce("t", batch_of(b"x"), index)
+
+
+def marked(dirs: list[Path]) -> list[bool]:
+    return [(each / CLEAN_SHUTDOWN).exists() for each in dirs]
+
+
+@pytest.mark.parametrize("refused", ["recovery-point-offset-checkpoint", CLEAN_SHUTDOWN])
+@pytest.mark.parametrize("full", ["a", "b", "metadata"])
+async def test_a_full_disk_costs_its_own_directory_alone_the_clean_stop(
+    config: BrokerConfig, dirs: list[Path], full: str, refused: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = dirs[0].with_name("metadata")
+    config = replace(config, log_dirs=tuple(map(str, dirs)), metadata_log_dir=str(metadata))
+    disk = FullDisk()
+    async with Broker(config, disk=disk) as broker:
+        await fill(broker)
+        disk.is_full = lambda path: path.parent.name == full and refused in path.name
+    every = [*dirs, metadata]
+    # The directory of the metadata alone has no checkpoints.
+    is_sound = [each.name != full or (full == "metadata" and refused != CLEAN_SHUTDOWN) for each in every]
+    assert marked(every) == is_sound
+    assert [f"{each}: not all could be closed" in caplog.text for each in every] == [not each for each in is_sound]
+    async with Broker(config) as broker:
+        for each in broker.topics.partitions():
+            assert each.log.recovery.clean == is_sound[dirs.index(each.log.directory.parent)]
+
+
+@pytest.mark.parametrize("work", ["none", "a flush"])
+async def test_a_disk_that_hangs_costs_its_own_directory_alone_the_clean_stop(
+    config: BrokerConfig, dirs: list[Path], monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(server, "CLOSE_DEADLINE_S", 60)
+    monkeypatch.setattr(server, "HANG_S", 0)
+    disk = HangingDisk()
+    broker = Broker(replace(config, log_dirs=tuple(map(str, dirs))), disk=disk)
+    await broker.start()
+    await fill(broker)
+    disk.hang(dirs[1], kinds={"fsync"})
+    if work == "a flush":
+        (partition, *_) = (each for each in broker.topics.partitions() if each.log.directory.parent == dirs[1])
+        broker.services.flusher.schedule(partition, 0)
+    stop = asyncio.ensure_future(broker.stop())
+    try:
+        await until(lambda: marked(dirs) == [True, False] and disk.waiting > 0)
+        assert not stop.done()
+    finally:
+        disk.free()
+        await stop
+    assert marked(dirs) == [True, True]

@@ -347,7 +347,7 @@ async def test_a_disk_that_does_not_answer_does_not_hold_up_a_stop_for_ever(
         await raw.create_topic("t")
         await raw.produce("t", batch_of(b"x"))
         disk.gate.clear()
-    assert "not all is on disk" in caplog.text
+    assert f"{config.data_dir}: not all is on disk" in caplog.text
     assert not (config.data_dir / ".kafka_cleanshutdown").exists()
     disk.gate.set()
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
