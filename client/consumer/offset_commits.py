@@ -228,7 +228,5 @@ def _as_offset(given: int | OffsetAndMetadata | None) -> OffsetAndMetadata | Non
 async def _stored(what: str, call: Callable[[], Awaitable[T]]) -> T:
     try:
         return await of_the_user(call())
-    except KafkaError:
-        raise
-    except Exception as error:
+    except Exception as error:  # an error of Kafka, too: the group would take that for its own
         raise OffsetStoreFailed(f"the offset store did not {what}: {error!r}") from error

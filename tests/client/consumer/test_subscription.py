@@ -11,7 +11,7 @@ import pytest
 from odradek.client import Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from odradek.client.errors import InvalidOption, NotAssigned, OffsetStoreFailed
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.tests.client.consumer.test_consumer import consumer_for as quick_consumer
 from odradek.tests.support import waiting
@@ -217,6 +217,19 @@ async def test_an_offset_of_a_store_is_any_whole_number_and_nothing_else(cluster
                 else:
                     with pytest.raises(OffsetStoreFailed, match="an offset must be an int"):
                         await consumer.getone()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_an_error_of_kafka_that_a_store_raises_is_none_of_the_group(cluster: FakeCluster, protocol: str) -> None:
+    """A store that is in Kafka, too, has errors of its own group: the member must not take itself for fenced."""
+    table = Table({})
+    table.broken = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group of the store has members")
+    options: dict[str, Any] = {} if protocol == "consumer" else {"heartbeat_interval_ms": 5}
+    async with quick_consumer(
+        cluster, "t", group_id="g", group_protocol=protocol, offset_store=table, enable_auto_commit=False, **options
+    ) as consumer:
+        with pytest.raises(OffsetStoreFailed, match="the group of the store has members"):
+            await consumer.getmany(timeout_ms=2_000)
 
 
 # -- Commits
