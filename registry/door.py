@@ -72,7 +72,8 @@ class Door:
     def _check(self, request: Request) -> None:
         """Raise RegistryError for a request that does not come in."""
         if self._login is not None:
-            if not compare_digest(login_in(request).encode(), self._login.encode()):
+            given = login_in(request)
+            if not given or not compare_digest(given.encode(), self._login.encode()):
                 raise RegistryError(401, "Unauthorized")
         elif not names_known_host(request, self._hosts):
             # Where there is a login, a page that comes by a name of its own does not have it.

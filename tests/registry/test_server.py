@@ -11,8 +11,10 @@ import socket
 import pytest
 from odradek.broker import Broker
 from odradek.registry import LogOptions, Registry, RegistryConfig, server
-from odradek.registry.door import MAX_BODY_BYTES
+from odradek.registry.door import MAX_BODY_BYTES, Door
+from odradek.registry.schemas_log import SchemasLog
 from odradek.tests.registry.conftest import Client
+from odradek.web.exchange import Request
 
 
 async def test_a_stop_ends_open_connections_without_a_word(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
@@ -47,6 +49,12 @@ async def test_a_login_is_asked_for(broker: Broker) -> None:
         assert await ask("GET", "/subjects", headers={"authorization": right}) == (200, [])
         named = {"authorization": right, "host": "registry.example"}
         assert await ask("GET", "/subjects", headers=named) == (200, [])
+
+
+async def test_an_empty_login_lets_nobody_in() -> None:
+    door = Door(SchemasLog(LogOptions("localhost:1")), "", frozenset({"localhost"}))
+    refused = await door.look_at_head(Request("GET", "/subjects", headers={"host": "localhost"}))
+    assert refused is not None and refused.status == 401
 
 
 async def test_a_read_only_registry_changes_nothing(broker: Broker, registry: Registry) -> None:
