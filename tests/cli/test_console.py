@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.console.conftest import Browser
+from odradek.tests.support.brokers.lines import first_line
 from odradek.tests.support.documents.command import completed
 
 WAIT_S = 30
@@ -38,8 +39,7 @@ def test_over_a_secure_broker_users_log_in_and_see_what_their_acls_allow(tmp_pat
     command += ["--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
         try:
-            assert broker.stdout is not None
-            address = broker.stdout.readline().split()[1]
+            address = first_line(broker).split()[1]
             file = tmp_path / "data.secure" / "client.properties"
             options = [
                 each for line in file.read_text().splitlines() if "bootstrap" not in line for each in ("-X", line)
@@ -62,8 +62,7 @@ def _log_in(address: str, options: list[str]) -> None:
     command = [sys.executable, "-m", "odradek", "console", "-b", address, "--listen", "127.0.0.1:0", "--cluster-login"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as console:
         try:
-            assert console.stdout is not None
-            url = console.stdout.readline().split()[1]
+            url = first_line(console).split()[1]
             asyncio.run(_walk(url))
         finally:
             console.kill()

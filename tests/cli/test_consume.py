@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from odradek.client.blocking import Admin
 from odradek.testing import kafka
+from odradek.tests.support.brokers.lines import first_line
 from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
@@ -122,7 +123,7 @@ def test_ends_when_its_reader_goes_away_from_an_idle_topic(broker: str, numbers:
     with subprocess.Popen(command_line(broker, "consume", numbers), stdout=subprocess.PIPE) as running:
         try:
             assert running.stdout is not None
-            assert running.stdout.readline() == b"0\n"
+            assert first_line(running) == b"0\n"
             running.stdout.close()
             assert running.wait(20) == 0
         finally:

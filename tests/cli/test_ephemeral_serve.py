@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from odradek.tests.support.brokers.lines import first_line
 
 SERVE = [sys.executable, "-m", "odradek", "serve", "--ephemeral"]
 # A parent that starts a broker, says what it said, and dies without a word to it.
@@ -41,7 +42,7 @@ def test_an_ephemeral_broker_keeps_nothing(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     with process, process.stdout:
-        word, address = process.stdout.readline().split()
+        word, address = first_line(process).split()
         assert word == "ready" and address.startswith("127.0.0.1:") and not address.endswith(":9092")
         producer = Producer({"bootstrap.servers": address})
         producer.produce("t", b"v")
@@ -59,10 +60,10 @@ def test_a_broker_ends_with_its_parent(tmp_path: Path) -> None:
     parent = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment(tmp_path), cwd=tmp_path, text=True)
     assert parent.stdin is not None and parent.stdout is not None
     with parent, parent.stdin, parent.stdout:
-        pid, word, _ = parent.stdout.readline().split()
+        pid, word, _ = first_line(parent).split()
         assert word == "ready"
         parent.kill()
-        parent.wait()
+        parent.wait(60)
         deadline = time.monotonic() + 60
         while list(tmp_path.iterdir()):
             assert time.monotonic() < deadline, f"broker {pid} lives on"

@@ -18,7 +18,7 @@ import click
 import pytest
 from odradek.broker import Broker
 from odradek.cli import main
-from odradek.tests.support.documents.command import ended, run, start, threaded_broker
+from odradek.tests.support.documents.command import COMMAND_ENDS_WITHIN_S, ended, run, start, threaded_broker
 from odradek.tests.support.documents.shell import run_here
 from odradek.tests.support.seeds import IS_SOAK
 
@@ -262,7 +262,8 @@ class Silent:
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        self._thread.join()
+        self._started.set()
+        self._thread.join(COMMAND_ENDS_WITHIN_S)
 
     def _take(self) -> None:
         taken: list[socket.socket] = []
@@ -313,7 +314,9 @@ def test_ctrl_c_while_the_reader_of_the_output_waits_is_status_130(name: str, pl
         os.write(filler, bytes(fcntl.fcntl(filler, fcntl.F_SETPIPE_SZ, 4096)))
         process = start(words_of(name, LINES[name]), files)
         assert process.pid is not None
+        deadline_s = time.monotonic() + COMMAND_ENDS_WITHIN_S
         while process.is_alive() and not is_writing(process.pid):
+            assert time.monotonic() < deadline_s, "it neither ends nor prints"
             time.sleep(0.002)
         if waits := process.is_alive():
             os.kill(process.pid, signal.SIGINT)

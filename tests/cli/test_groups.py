@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from odradek.tests.support.brokers.lines import first_line
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.documents.command import odradek, printed, rejected
 
@@ -96,8 +97,7 @@ def test_a_live_group_is_refused_what_would_pull_the_rug_and_explains_itself(bro
     consume = command(broker, "consume", numbers, "--group", "live", "-X", "group.protocol=classic")
     with subprocess.Popen(consume, stdout=subprocess.PIPE) as run:
         try:
-            assert run.stdout is not None
-            run.stdout.readline()
+            first_line(run)
             state = printed(broker, "groups", "describe", "live", "--state")[0].split("\t")
             assert state[:3] == ["live", f"broker 1 at {broker}", "Stable"]
             assert "NON_EMPTY_GROUP" in rejected(broker, "groups", "delete", "live", "--yes")

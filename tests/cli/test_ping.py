@@ -127,9 +127,11 @@ def test_an_output_that_fails_is_left_to_the_command_line(tmp_path: Path, monkey
 def server(answer: bytes | None) -> Generator[str]:
     """Answers one connection with these bytes, or with none and an open connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
 
         def serve() -> None:
             with listening.accept()[0] as connection:
+                connection.settimeout(60)
                 connection.recv(100)
                 if answer is None:
                     connection.recv(100)

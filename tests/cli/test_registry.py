@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.brokers.lines import first_line
 from odradek.tests.support.brokers.process import FEW_PARTITIONS
 from odradek.tests.support.documents.command import completed
 
@@ -25,8 +26,7 @@ def registry(address: str, *options: str) -> Iterator[tuple[subprocess.Popen[str
     command = [sys.executable, "-m", "odradek", "registry", "-b", address, "--listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
-            ready = process.stdout.readline().split()
+            ready = first_line(process).split()
             assert ready[:1] == ["ready"], process.communicate(timeout=30)
             yield process, ready[1]
         finally:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from odradek.cli import main
 from odradek.client import Admin, Consumer
+from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
@@ -102,16 +103,17 @@ async def test_reading_along_in_a_classic_group_leaves_it_classic(broker: str, n
 
 def test_ctrl_c_commits_what_was_printed_and_leaves_the_group(broker: str, numbers: str) -> None:
     shown = command_line(broker, "consume", numbers, "--group", "stopped")
-    with subprocess.Popen(shown, stdout=subprocess.PIPE) as run:
+    with subprocess.Popen(shown, stdout=subprocess.PIPE, text=True) as run:
         try:
-            assert run.stdout is not None
-            lines = [run.stdout.readline() for _ in range(200)]
+            said = Lines(run)
+            lines = [said.next(60) for _ in range(200)]
             members = [line.split("\t") for line in printed(broker, "groups", "describe", "stopped", "--members")]
             assert [row[1] for row in members] == ["Stable"] and members[0][-1] == "numbers-0,numbers-1"
             run.send_signal(signal.SIGINT)
             assert run.wait(15) == 0
         finally:
             run.kill()
+            said.rest()
     assert len(set(lines)) == 100
     assert [line.split("\t")[5] for line in printed(broker, "groups", "describe", "stopped")] == ["0", "0"]
     assert printed(broker, "groups", "describe", "stopped", "--members")[0].split("\t")[1] == "Empty"

@@ -12,6 +12,7 @@ import pytest
 from odradek.client.blocking import Consumer, Producer
 from odradek.client.schemas import Avro, Schema, SchemaRegistry
 from odradek.tests.conformance.test_security import add_users
+from odradek.tests.support.brokers.lines import first_line
 from odradek.tests.support.clients.others import require
 from odradek.tests.support.security.certificates import Certificates
 from odradek.tests.support.security.secure_kafka import PASSWORD, USER, SecureKafka
@@ -37,8 +38,7 @@ def registry(address: str, *options: str) -> Iterator[tuple[subprocess.Popen[str
     command = [sys.executable, "-m", "odradek", "registry", "-b", address, "--listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
-            word, _, url = process.stdout.readline().strip().partition(" ")
+            word, _, url = first_line(process).strip().partition(" ")
             assert word == "ready", process.communicate(timeout=30)
             yield process, SchemaRegistry(url, timeout_ms=60_000)
         finally:

@@ -121,8 +121,9 @@ async def test_a_change_whose_client_goes_away_is_made_all_the_same(registry: Re
     )
     await writer.drain()
     writer.transport.abort()
-    while (await ask("GET", "/subjects"))[1] != ["gone"]:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while (await ask("GET", "/subjects"))[1] != ["gone"]:
+            await asyncio.sleep(0.01)
     assert await ask("POST", "/subjects/gone/versions", {"schema": '"int"'}) == (200, {"id": 1})
 
 

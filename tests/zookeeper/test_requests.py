@@ -96,8 +96,9 @@ async def test_steps_of_a_session_that_has_expired_do_not_go_on_in_the_next(kazo
     note(KazooState.SUSPENDED)
     kazoo.commits = [LOST]
     writing = asyncio.ensure_future(made.run(write(Create("/mine"))))
-    while not kazoo.sent:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        while not kazoo.sent:
+            await asyncio.sleep(0)
     await asyncio.sleep(0)
     # The connection comes back with another session, and both are noted in one turn of the loop.
     note(KazooState.LOST)

@@ -237,8 +237,7 @@ async def test_a_lease_that_the_broker_forgets_is_asked_for_again(
         granted.append(len(leases))
         for number in list(leases._leases):
             leases.end(number)
-        while any(".lease" in name for name in os.listdir(broker.config.log_dirs[0])):
-            await asyncio.sleep(0.01)
+        await until(lambda: not any(".lease" in name for name in os.listdir(broker.config.log_dirs[0])))
 
     each = Read(broker.address, "direct", 0, 20, on_this_loop(forget))
     assert values(await asyncio.to_thread(each.rows)) == EVERYTHING

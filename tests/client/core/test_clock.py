@@ -17,6 +17,7 @@ from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordina
 from odradek.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.wire import Call
+from odradek.tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("at_once")
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2}
@@ -33,8 +34,7 @@ async def no_coordinator(call: Call) -> FindCoordinatorResponse:
 
 
 async def warned(caplog: pytest.LogCaptureFixture) -> str:
-    while not caplog.records:
-        await asyncio.sleep(0)
+    await until(lambda: bool(caplog.records))
     return caplog.records[0].getMessage()
 
 

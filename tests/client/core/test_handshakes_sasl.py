@@ -191,8 +191,7 @@ async def test_requests_of_that_moment_are_held_and_sent_behind_it(cluster: Fake
         return await call.default()
 
     cluster.on(ApiKey.SASL_HANDSHAKE, slow)
-    while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
-        await asyncio.sleep(0)
+    await until(lambda: len(cluster.calls(ApiKey.SASL_HANDSHAKE)) > 1)
     sasl.lifetime_ms = 0
     waiting = [connection.send(MetadataRequest(), MetadataResponse)]
     too_large = MetadataRequest(topics=[MetadataRequestTopic(name="t" * 40_000)])
@@ -283,8 +282,7 @@ async def test_closing_in_the_middle_of_it_leaves_nothing_behind(cluster: FakeCl
     security = SecurityOptions(**password("PLAIN"))
     connection = await Connection.open("127.0.0.1", cluster.nodes[1].port, client_id="test", security=security)
     cluster.on(ApiKey.SASL_HANDSHAKE, silent)
-    while len(cluster.calls(ApiKey.SASL_HANDSHAKE)) < 2:
-        await asyncio.sleep(0)
+    await until(lambda: len(cluster.calls(ApiKey.SASL_HANDSHAKE)) > 1)
     waiting = connection.send(MetadataRequest(), MetadataResponse)
     await connection.close()
     with pytest.raises(KafkaError, match="was closed by this client"):

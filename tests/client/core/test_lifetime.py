@@ -282,8 +282,9 @@ async def test_a_stop_that_its_loop_has_not_ended_is_closed_in_any_context() -> 
 async def test_a_consumer_that_is_lost_leaves_its_group_while_the_loop_runs(cluster: FakeCluster) -> None:
     consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g")
     await consumer.start()
-    while not consumer.assignment():
-        await consumer.getmany(timeout_ms=5)
+    async with asyncio.timeout(60):
+        while not consumer.assignment():
+            await consumer.getmany(timeout_ms=5)
     await asyncio.sleep(0)  # Python 3.13 keeps the frames of a time-out until the step of the task has ended
     with pytest.warns(ResourceWarning, match="a consumer was not stopped"):
         del consumer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.wire import Step, do_and_drop, drop, keep_silent
+from odradek.tests.support.waiting import until
 
 # Long enough for a busy machine to send a batch at least once.
 SHORT: dict[str, Any] = {"request_timeout_ms": 250, "delivery_timeout_ms": 1_000}
@@ -62,8 +62,7 @@ async def test_records_of_a_producer_that_stops_say_it_too(cluster: FakeCluster)
     await producer.start()
     cluster.on(ApiKey.PRODUCE, keep_silent)
     sent = await producer.send("t", b"x")
-    while not cluster.calls(ApiKey.PRODUCE):
-        await asyncio.sleep(0)
+    await until(lambda: bool(cluster.calls(ApiKey.PRODUCE)))
     await producer.stop(timeout_ms=20)
     with pytest.raises(ClientStopped) as caught:
         await sent

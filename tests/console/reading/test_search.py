@@ -130,9 +130,10 @@ async def test_others_have_their_turns_while_a_filter_looks_at_records(monkeypat
 
     looking = asyncio.create_task(chosen(records, wanted))
     turns = 0
-    while not looking.done():
-        await asyncio.sleep(0)
-        turns += 1
+    async with asyncio.timeout(60):
+        while not looking.done():
+            await asyncio.sleep(0)
+            turns += 1
     assert turns >= 100 and seen == list(range(100))
     assert [each.offset for each in await looking] == list(range(0, 100, 2))
 
@@ -142,9 +143,10 @@ async def test_others_have_their_turns_while_a_page_is_made_of_records(monkeypat
     asked = Asked(TopicInfo("t", bytes(16), ()), (), None, "", "auto", "auto", "", None)
     made = asyncio.create_task(rows_of([ConsumerRecord("t", 0, 0, 0, 0, None, b"", ())] * 100, asked))
     turns = 0
-    while not made.done():
-        await asyncio.sleep(0)
-        turns += 1
+    async with asyncio.timeout(60):
+        while not made.done():
+            await asyncio.sleep(0)
+            turns += 1
     assert turns >= 100 == len(await made)
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import queue
+import select
 import subprocess
 import threading
+from typing import AnyStr
 
 from odradek.tests.support.waiting import WITHIN_S
+
+
+def first_line(process: subprocess.Popen[AnyStr]) -> AnyStr:
+    """Return the first line of a process that may say nothing. Its standard output stays the caller's."""
+    assert process.stdout
+    assert select.select([process.stdout], [], [], WITHIN_S)[0], "it says nothing"
+    return process.stdout.readline()
 
 
 class Lines:
