@@ -14,6 +14,7 @@ from ..modern.state import Place
 from ..share_states.persister import UNINITIALIZED_OFFSET, ShareKey
 from ..share_states.routed_persister import RoutedPersister
 from .events import StatesInitialized, StatesWanted
+from .state import places_of
 
 # States that one group has the share coordinator work on at the same time.
 AT_ONCE = 50
@@ -58,8 +59,12 @@ class StateWork:
 
     async def _initialize_all(self, turn: asyncio.Lock, group_id: str, wanted: StatesWanted) -> None:
         async with turn:
-            errors = await self.each(wanted.places, lambda place: self._begin(group_id, place, wanted.state_epoch))
-            self.tell(group_id, wanted.places, errors)
+            # A deletion may have had its turn before.
+            actor = self._find(group_id)
+            share = None if actor is None else actor.state.share
+            places = wanted.places.intersection(() if share is None else places_of(share.initializing))
+            errors = await self.each(places, lambda place: self._begin(group_id, place, wanted.state_epoch))
+            self.tell(group_id, places, errors)
 
     async def _begin(self, group_id: str, place: Place, state_epoch: int) -> None:
         """Begin a state, unless there is one: then this broker, or the one before, could not note that it is."""
