@@ -146,7 +146,7 @@ class LossyDisk(Disk):
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         with self._lock:
-            existed = path.exists()
+            existed = os.path.exists(path)
             file = super().open(path, create=create, writable=writable)
             if path not in self._live:
                 node = self._live[path] = Node(path.read_bytes())
@@ -216,10 +216,10 @@ class LossyDisk(Disk):
 
     def unlink(self, path: Path) -> None:
         with self._lock:
-            if path.exists():
+            if os.path.exists(path):
                 self._know(path)
                 self._changes.append(Change("unlink", path, path))
-            self._forget_name(path)
+                self._forget_name(path)
             super().unlink(path)
             self._live.pop(path, None)
 
@@ -230,7 +230,7 @@ class LossyDisk(Disk):
 
     def _forget_name(self, path: Path) -> None:
         """Keep the content of a file when its last name is removed: a power cut may bring the name back."""
-        if path in self._live and path.exists():
+        if path in self._live and os.path.exists(path):
             self._live[path].removed = path.read_bytes()
 
 

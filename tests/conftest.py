@@ -64,6 +64,7 @@ LOOPS_OF = {
     # What depends on the loop: transports and protocols.
     "broker/network": (OWN, "uvloop"),
     "broker/network/access": ("asyncio",),
+    "broker/network/test_dispatcher": ("uvloop",),
     "client/core": (OWN, "uvloop"),
     "web": (OWN, "uvloop"),
     # Time and memory are those of the loop that `odradek serve` runs on.

@@ -194,7 +194,7 @@ class FaultyDisk(LossyDisk):
             if not self.descriptors:
                 raise DiskError("open", path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
             self.descriptors -= 1
-        if create and not path.exists():
+        if create and not os.path.exists(path):
             self._step()
         elif self.dead:
             raise PowerCut
@@ -279,7 +279,7 @@ class FaultyDisk(LossyDisk):
         super().link(source, target)
 
     def unlink(self, path: Path) -> None:
-        if path.exists():
+        if os.path.exists(path):
             self._name_step("unlink", path)
         super().unlink(path)
 
