@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from odradek.protocol.messages.describe_client_quotas import ComponentData, Desc
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients.raw import Raw, batch_of
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -159,13 +157,16 @@ async def test_thousands_of_entities_are_described(raw: Raw) -> None:
     assert len(await describe(raw)) == 3000
 
 
-async def test_a_restart_knows_the_quotas(config: BrokerConfig) -> None:
+async def test_a_restart_knows_the_quotas_and_keeps_to_them(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        await alter(raw, entry({"user": "u"}, producer_byte_rate=7), entry({"user": "gone"}, producer_byte_rate=7))
+        await alter(raw, entry(ME, producer_byte_rate=10), entry({"user": "gone"}, producer_byte_rate=7))
         await alter(raw, entry({"user": "gone"}, producer_byte_rate=None))
         expected = await describe(raw)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        assert await describe(raw) == expected == {(("user", "u"),): {"producer_byte_rate": 7.0}}
+        assert await describe(raw) == expected == {(("user", "ANONYMOUS"),): {"producer_byte_rate": 10.0}}
+        await raw.create_topic("t")
+        sent = await raw.ask(ApiKey.PRODUCE, 9, produce(batch_of(b"x" * 1000)))
+        assert sent.throttle_time_ms > 90_000
 
 
 def produce(data: bytes, acks: int = 1) -> ProduceRequest:
@@ -348,19 +349,3 @@ async def test_without_a_quota_requests_take_the_way_they_took(broker: Broker, r
     await limit(broker, request_percentage=None)
     await raw.ask(ApiKey.METADATA, 9, MetadataRequest([]))
     assert served[3, 9].handle.__module__ != "odradek.broker.network.guards"
-
-
-async def test_a_quota_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    process = BrokerProcess(tmp_path).start()
-    try:
-        async with await Raw.connect(process.address) as raw:
-            assert await alter(raw, entry(ME, producer_byte_rate=10)) == [(0, None)]
-        process.kill()
-        process.start()
-        async with await Raw.connect(process.address) as raw:
-            assert await describe(raw) == {(("user", "ANONYMOUS"),): {"producer_byte_rate": 10.0}}
-            await raw.create_topic("t")
-            sent = await raw.ask(ApiKey.PRODUCE, 9, produce(batch_of(b"x" * 1000)))
-            assert sent.throttle_time_ms > 90_000
-    finally:
-        process.close()
