@@ -126,7 +126,7 @@ class Shards(Generic[ActorT, RecordT]):
                 return
 
     def _load(self, partition: int) -> Iterator[None]:
-        """Load a partition; each step reads a record."""
+        """Load a partition; each step reads a record, or applies it."""
         self.loading.add(partition)
         replay = self._new_replay()
         try:
@@ -139,8 +139,15 @@ class Shards(Generic[ActorT, RecordT]):
             return
         restored: dict[str, ActorT] = {}
         for written in replay.outcome():
-            self._restore(written, partition, restored)
+            # One record may be a state of 10,000 batches: to read it takes long, and so does what it changes.
+            found = self._read(written, partition)
             yield
+            if found is not None:
+                key, record = found
+                if key not in restored:
+                    restored[key] = self._new_actor(key, partition, self._runtime)
+                restored[key].apply(record)
+                yield
         self.actors.update(restored)
         if self.companion is not None:
             self.companion.loaded(partition)
@@ -159,26 +166,22 @@ class Shards(Generic[ActorT, RecordT]):
         if self.companion is not None:
             self.companion.unload(partition)
 
-    def _restore(self, written: Written, partition: int, restored: dict[str, ActorT]) -> None:
+    def _read(self, written: Written, partition: int) -> tuple[str, RecordT] | None:
+        """Return an actor's record and its id; None where there is none, or it cannot be read."""
         if written.value is None:
-            return
+            return None
         try:
             if self.companion is not None and self.companion.restore(written, partition):
-                return
+                return None
             decoded = self._decode(written, partition)
         except DecodeError as error:
             # One record that cannot be read must not cost all other ids of its partition.
             where = self._topic, partition, error, written.key.hex()
             self._logger.error("%s-%d: a record was skipped: %s (key %s)", *where)
-            return
+            return None
         if decoded is None:
             self._logger.warning("%s-%d: a record of an unknown type was skipped", self._topic, partition)
-            return
-        key, record = decoded
-        actor = restored.get(key)
-        if actor is None:
-            actor = restored[key] = self._new_actor(key, partition, self._runtime)
-        actor.apply(record)
+        return decoded
 
     @property
     def is_whole(self) -> bool:
