@@ -130,7 +130,7 @@ _ROWS = (
         "queue.buffering.max.kbytes"),
     Option("delivery_timeout_ms", WAIT, 120_000, _WRITES, "how long a record may take, with its retries",
         "message.timeout.ms"),
-    Option("max_block_ms", WAIT, 60_000, _WRITES, "how long a call waits for room, metadata or a transaction's end"),
+    Option("max_block_ms", WAIT, 60_000, _WRITES, "how long a call waits for schema, metadata and room, or a commit"),
     Option("transactional_id", TEXT, None, "producer", "makes transactions possible; no two producers share one"),
     # Spark: a transaction lasts until the last task of its batch has ended. Brokers allow no more by default.
     Option("transaction_timeout_ms", Number(1), 60_000, _WRITES, "when the coordinator aborts an open transaction",

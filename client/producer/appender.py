@@ -52,14 +52,14 @@ class Appender:
 
     # -- Room
 
-    async def wait_for_room(self, size_bytes: int) -> None:
-        """Wait until a record of this size has room. Raises BufferFull after `max_block_ms`."""
+    async def wait_for_room(self, size_bytes: int, until_s: float | None = None) -> None:
+        """Wait until a record of this size has room. Raises BufferFull then, or after `max_block_ms`."""
         accumulator, max_block_ms = self._accumulator, self._options.max_block_ms
         if size_bytes > accumulator.buffer_memory:
             text = f"a record of {size_bytes} bytes is larger than buffer_memory ({accumulator.buffer_memory})"
             raise accumulator.full(text)
         try:
-            async with asyncio.timeout(max_block_ms / 1000):
+            async with asyncio.timeout_at(self._session.deadline_s() if until_s is None else until_s):
                 while not accumulator.has_room(size_bytes):
                     self._session.wake()
                     self._released.clear()
@@ -68,11 +68,11 @@ class Appender:
             text = f"no room for a record within max_block_ms ({max_block_ms:g}): the brokers are slower than you"
             raise accumulator.full(text) from None
 
-    async def _end_turn(self, size_bytes: int) -> None:
+    async def _end_turn(self, size_bytes: int, until_s: float | None = None) -> None:
         """Yield to the event loop, then wait until a record of this size has room."""
         await asyncio.sleep(0)
         if not self._accumulator.has_room(size_bytes):
-            await self.wait_for_room(size_bytes)
+            await self.wait_for_room(size_bytes, until_s)
 
     # -- One record
 
@@ -115,7 +115,8 @@ class Appender:
             try:
                 prepared = self.prepare(topic, value, key, partition)
             except SchemaMissing as missing:
-                prepared = await self.preparation.prepare_in_time(missing, topic, value, key, partition)
+                given = (topic, value, key, partition)
+                prepared = await self.preparation.prepare_in_time(missing, self._session.deadline_s(), *given)
             if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
                 await self._end_turn(prepared.size_bytes)
                 if bulk.error is not None:
@@ -185,11 +186,13 @@ class Appender:
             if bulk.error is not None:
                 return
 
-    async def append_batch(self, partition: TopicPartition, whole: bytes, count: int) -> ProducerBatch:
+    async def append_batch(
+        self, partition: TopicPartition, whole: bytes, count: int, until_s: float | None = None
+    ) -> ProducerBatch:
         """Append a whole batch of `count` records. The caller adds what waits for its outcome. Raises BufferFull."""
         if len(whole) > self._options.max_request_size:
             raise too_large(len(whole), self._options.max_request_size)
-        await self._end_turn(len(whole))
+        await self._end_turn(len(whole), until_s)
         self._session.check_takes_records()
         batch = self._accumulator.append_batch(self._accumulator.queue(partition), whole, count, monotonic_ms())
         self._session.wake()

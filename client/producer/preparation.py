@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from ..core.clock import wall_clock_ms
 from ..core.metadata import TopicInfo
 from ..core.options import whole_number
 from ..core.serialization import SchemaMissing, Serialize, Serialized, checked_bytes
-from ..errors import RecordTooLarge, UnknownTopic
+from ..errors import RecordTooLarge, SchemaRegistryUnavailable, UnknownTopic
 from ..record import HeadersLike
 from .listeners import Interceptors, ProducerRecord
 
@@ -94,12 +95,12 @@ class Preparation:
             self.interceptors.on_acknowledgement(None, error)
             raise
 
-    async def prepare_in_time(self, missing: SchemaMissing, *given: Any) -> Prepared:
+    async def prepare_in_time(self, missing: SchemaMissing, until_s: float, *given: Any) -> Prepared:
         """Prepare a record whose schema was missing, when it is there. Raises KafkaError."""
         record = given if missing.record is None else missing.record
         try:
             while True:
-                await missing.load()
+                await _load(missing, until_s)
                 try:
                     return self.prepare(*record)
                 except SchemaMissing as another:
@@ -107,6 +108,17 @@ class Preparation:
         except KafkaError as error:
             self.interceptors.on_acknowledgement(None, error)
             raise
+
+
+async def _load(missing: SchemaMissing, until_s: float) -> None:
+    limit = asyncio.timeout_at(until_s)
+    try:
+        async with limit:
+            await missing.load()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise SchemaRegistryUnavailable("no schema registry has answered within max_block_ms") from None
 
 
 def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:

@@ -147,16 +147,18 @@ class Producer(StartedClient, Generic[K, V]):
     ) -> asyncio.Future[RecordMetadata]:
         """Queue a record. Return the future of its acknowledgement.
 
-        Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
-        BufferFull; the future raises later errors.
+        Waits for the schema, the topic's metadata and room in the buffer, at most `max_block_ms` in all. Raises
+        SchemaRegistryUnavailable, UnknownTopic, RecordTooLarge, BufferFull; the future raises later errors.
         """
         session, appender = self._session, self._appender
         view = session.running().view
+        until_s: float | None = None
         try:
             prepared = appender.prepare(topic, value, key, partition, timestamp_ms, headers)
         except SchemaMissing as missing:
             given = (topic, value, key, partition, timestamp_ms, headers)
-            prepared = await appender.preparation.prepare_in_time(missing, *given)
+            until_s = session.deadline_s()
+            prepared = await appender.preparation.prepare_in_time(missing, until_s, *given)
             # The producer may have been stopped meanwhile.
             view = session.running().view
         try:
@@ -165,17 +167,17 @@ class Producer(StartedClient, Generic[K, V]):
                 session.lifetime.check_loop()
             info = view.topics.get(prepared[0])
             if info is None or not info.partitions or not self._accumulator.has_room(prepared[4]):
-                info = await self._wait_to_queue(prepared)
+                info = await self._wait_to_queue(prepared, session.deadline_s() if until_s is None else until_s)
             return self._append_one(prepared, info)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    async def _wait_to_queue(self, prepared: Prepared) -> TopicInfo | None:
+    async def _wait_to_queue(self, prepared: Prepared, until_s: float) -> TopicInfo | None:
         """Wait for what the buffer needs to take a record. Return what is known of the topic then."""
-        await self._session.topic(prepared.topic)
+        await self._session.topic(prepared.topic, until_s)
         while not self._accumulator.has_room(prepared.size_bytes):
-            await self._appender.wait_for_room(prepared.size_bytes)
+            await self._appender.wait_for_room(prepared.size_bytes, until_s)
         return self._session.known_topic(prepared.topic)
 
     async def send_and_wait(
@@ -267,10 +269,11 @@ class Producer(StartedClient, Generic[K, V]):
         first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
         """
         header = checked_batch(batch)
-        info = await self._session.topic(partition.topic)
+        until_s = self._session.deadline_s()
+        info = await self._session.topic(partition.topic, until_s)
         checked_partition(info, partition.partition)
         future: asyncio.Future[RecordMetadata] = self._session.loop.create_future()
-        queued = await self._appender.append_batch(partition, batch, header.record_count)
+        queued = await self._appender.append_batch(partition, batch, header.record_count, until_s)
         queued.splittable = splittable
         queued.awaited = AwaitedRecords([0], [header.base_timestamp], [future])
         if self._session.transactions is not None:

@@ -161,9 +161,18 @@ class ProducerSession:
         if self.transactions is not None:
             self.transactions.machine.check_open()
 
-    async def topic(self, name: str) -> TopicInfo:
-        """Return a topic, which the broker may create now. Raises UnknownTopic after `max_block_ms`, ClientStopped."""
-        return await self.running_here().topic(name, create=True)
+    def deadline_s(self) -> float:
+        """Return when a call that begins now has waited for `max_block_ms`, by the event loop's clock."""
+        return asyncio.get_running_loop().time() + self.options.max_block_ms / 1000
+
+    async def topic(self, name: str, until_s: float | None = None) -> TopicInfo:
+        """Return a topic, which the broker may create now.
+
+        Raises UnknownTopic at `until_s`, or after `max_block_ms`; ClientStopped.
+        """
+        cluster = self.running_here()
+        left_ms = None if until_s is None else max(until_s - self.loop.time(), 0) * 1000
+        return await cluster.topic(name, timeout_ms=left_ms, create=True)
 
     def known_topic(self, name: str) -> TopicInfo | None:
         """Return what is known of a topic, None if it has no known partitions. Raises ClientStopped."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import msgpack
@@ -16,8 +18,17 @@ from odradek.client import (
     RecordMetadata,
     TopicPartition,
 )
+from odradek.client.core.cluster import Cluster
 from odradek.client.core.metadata import NO_LEADER
-from odradek.client.errors import InvalidOption, KafkaError, RecordTooLarge, SerializationFailed, UnknownTopic
+from odradek.client.core.serialization import SchemaMissing
+from odradek.client.errors import (
+    InvalidOption,
+    KafkaError,
+    RecordTooLarge,
+    SchemaRegistryUnavailable,
+    SerializationFailed,
+    UnknownTopic,
+)
 from odradek.client.producer.partitioner import java_hash, murmur2
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -55,6 +66,54 @@ async def test_keys_and_values_are_serialized(option: Any, given: Any, written: 
             await producer.send_and_wait("t", b"value", given)
         records = cluster.log("t").records()
         assert [(record.key, record.value) for record in records] == [(b"key", written)] * 2 + [(written, b"value")]
+
+
+class Registered:
+    """A serializer whose registry answers when the test says so."""
+
+    is_known = False
+
+    def encode(self, content: bytes, /) -> bytes:
+        if not self.is_known:
+            raise SchemaMissing(self.ask)
+        return content
+
+    def ask(self) -> Future[None]:
+        self.asked: Future[None] = Future()
+        return self.asked
+
+    def answer(self) -> None:
+        self.is_known = True
+        self.asked.set_result(None)
+
+
+async def test_a_schema_is_waited_for_no_longer_than_max_block_ms() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, value_serializer=Registered(), max_block_ms=10) as producer:
+            for send in (producer.send("t", b"x"), producer.send_many("t", [(None, b"x")])):
+                with pytest.raises(SchemaRegistryUnavailable, match="max_block_ms"):
+                    await send
+        assert not cluster.log("t").batches
+
+
+async def test_what_the_wait_for_a_schema_leaves_of_max_block_ms_is_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float | None] = []
+    real = Cluster.topic
+
+    async def topic(cluster: Cluster, name: str, *, timeout_ms: float | None = None, create: bool = False) -> Any:
+        limits.append(timeout_ms)
+        return await real(cluster, name, timeout_ms=timeout_ms, create=create)
+
+    monkeypatch.setattr(Cluster, "topic", topic)
+    serializer = Registered()
+    async with FakeCluster({"t": 1}) as cluster:
+        async with producer_for(cluster, value_serializer=serializer, max_block_ms=60_000) as producer:
+            asyncio.get_running_loop().call_later(0.005, serializer.answer)
+            await producer.send("t", b"x")
+    (limit_ms,) = limits
+    assert limit_ms is not None and limit_ms < 59_999
 
 
 BAD: list[tuple[Any, Any]] = [("json", {1, 2}), ("str", 7), (lambda _: "text", 1), ("json", float("nan"))]
