@@ -23,8 +23,8 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
 from ..purgatory import Purgatory
+from .creation import Creation
 from .flusher import Flusher
-from .lifecycle import Creation
 from .metadata_journal import Metadata, TopicRecord
 from .partition import OfflinePartition, Partition, RemotePartition
 from .partition_state import NO_LEADER_EPOCH, PartitionState

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..configs.broker_config import BrokerConfig
-from .lifecycle import Creation
+from .creation import Creation
 from .metadata_journal import Metadata
 from .topic import Topic
 from .topic_names import INTERNAL_TOPICS, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC

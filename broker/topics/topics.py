@@ -28,9 +28,9 @@ from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
 from ..turns import keeper
+from .creation import Creation, Steps
 from .disk_failures import DiskFailures
 from .flusher import Flusher
-from .lifecycle import Creation, Steps
 from .metadata_journal import Metadata, TopicRecord
 from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory

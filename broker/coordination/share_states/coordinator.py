@@ -31,7 +31,7 @@ from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey
 from .records import StateRecord
-from .state_log import StateReplay
+from .state_replay import StateReplay
 
 _log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class ShareCoordinator:
                 actor.feed(events.Forget())
 
     def _prune(self) -> Iterator[None]:
-        """Delete what no state needs. What a partition's leader of before needed says nothing of a later reign."""
+        """Delete what no state needs. A partition that this broker lost and leads again meanwhile keeps everything."""
         needed = {index: end for index in self.shards.owned if (end := self._log.end_offset(index))}
         reigns = {index: (index, self._log.coordinator_epoch(index)) for index in needed}
         for actor in list(self.shards.actors.values()):

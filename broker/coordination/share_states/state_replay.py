@@ -1,4 +1,4 @@
-"""The replay of `__share_group_state`.
+"""The replay of a partition of `__share_group_state`: the records that a load of its states needs.
 
 The topic is not compacted. Each state needs its last snapshot and the updates behind it, so everything below the
 lowest of these snapshots can be deleted (coordinator.py).

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.topics.lifecycle import Creation, Steps
+from odradek.broker.topics.creation import Creation, Steps
 from odradek.broker.turns import keeper
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.brokers.slices import end_slices_after

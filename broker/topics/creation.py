@@ -1,7 +1,7 @@
-"""How partitions come: the creation of those of a topic, a few in a turn of the event loop.
+"""The creation of a topic's partitions, a few in each turn of the event loop.
 
-The record in the metadata journal is written first. Making a partition takes a millisecond or two: thousands of them
-delay nobody. A caller that cannot wait finishes all steps at once.
+The record in the metadata journal is written first. Making a partition takes a millisecond or two, so that thousands in
+one turn would delay every client. A caller that cannot wait finishes all steps at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Steps = Generator[None, None, Topic]
 
 
 class Creation:
-    """Partitions on their way. `made` holds the ones that exist already; `steps` adds to it."""
+    """A creation under way. `made` holds the partitions that exist already; `steps` adds to it."""
 
     def __init__(self, made: list[Partition], steps: Steps) -> None:
         self.made = made
