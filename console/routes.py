@@ -49,5 +49,5 @@ _TABLE: dict[str, Route] = {
     "changes/*": Route(changes.entry, "changes"),
     "series": Route(series.series, ""),
 }
-# By the parts of a path; that of "/" is one that is empty.
+# "/" is "": a path of one empty part.
 ROUTES = Routes(_TABLE)

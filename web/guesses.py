@@ -1,4 +1,4 @@
-"""Logins at a door for HTTP. Wrong ones wait before they are told, and are lines of the log, of which there are few."""
+"""Logins by basic authentication. The answer to a wrong one is delayed, and few lines of the log tell of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of paths, in which `*` is any part of a path, each with what answers there."""
+"""A table of paths and of what answers at each. In a path `*` stands for any part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Routes(Generic[T]):
-    """What answers by path: "topics/*/configs". No path of a table may be another one, too."""
+    """A table by path, such as "topics/*/configs". No two paths of a table may match the same request."""
 
     def __init__(self, table: Mapping[str, T]) -> None:
         self._table = [(path.split("/"), target) for path, target in table.items()]
 
     def find(self, path: Sequence[str]) -> tuple[T, list[str]] | None:
-        """Return what answers at the parts of a path, and what stands for its stars; None for another path."""
+        """Return what answers at a path, and the parts that its stars stand for; None for an unknown path."""
         for wanted, target in self._table:
             if len(wanted) == len(path) and all(each in ("*", part) for each, part in zip(wanted, path, strict=True)):
                 return target, [part for each, part in zip(wanted, path, strict=True) if each == "*"]

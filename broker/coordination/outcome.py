@@ -1,6 +1,6 @@
 """The outcome of a step of a coordinator's machine: records to append, clients to answer, timers to set.
 
-Both machines speak these words: a consumer group's and a transactional id's. Plain values.
+Plain values, which every machine of a coordinator returns: of groups, of transactional ids and of share states.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class RemoteEndOffsets:
 
 
 class Remote(NamedTuple):
-    """One for each kind of question. End it with `close`."""
+    """What this broker asks of others, by subject. End it with `close`."""
 
     view: MetadataCache
     inter_broker: InterBroker
@@ -67,7 +67,7 @@ class Remote(NamedTuple):
     share_states: RemoteShareStates
     end_offsets: RemoteEndOffsets
     dead_letters: RemoteDeadLetters
-    # All that these have.
+    # The connections of all of them.
     peers: list[Peers]
 
     @classmethod

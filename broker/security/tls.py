@@ -102,7 +102,10 @@ def _load_stores(
     store: KeyStore | None,
     peers: ssl.Purpose = ssl.Purpose.CLIENT_AUTH,
 ) -> None:
-    """Set the versions, the key and the trusted certificates: without any the system's, if the others show theirs."""
+    """Set the versions, the key and the trusted certificates.
+
+    Without certificates of its own, a context that checks those of its peers trusts what the system trusts.
+    """
     _set_protocols(context, config)
     trusted = _trusted(config)
     try:

@@ -1,6 +1,4 @@
-"""The options of a consumer that concern fetching and its group, and those of `consume`; what it is to read, and
-patterns of topics.
-"""
+"""What the user of a consumer says: its options for fetching, its group and `consume`, and its subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sparse index: fixed-size entries in ascending order, searched by blocks. Parent of both in segment_indexes.py.
+"""A sparse index: fixed-size entries in ascending order, searched by blocks. Base of both in segment_indexes.py.
 
 A search reads the first keys of blocks, which are remembered, then one block, which is kept for the next search. A
 memory map would be as quick, but a look-up could not tell beforehand whether touching it waits for the disk, and a bad

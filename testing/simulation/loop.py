@@ -1,7 +1,8 @@
 """The event loop of one simulated process: asyncio's own but for time, the order of callbacks and what is outside.
 
-Connections are pairs in memory (network.py), threads are steps (process.py). What cannot be simulated is refused by
-name: TLS, subprocesses, signals, sockets and files of the system.
+Connections are pairs in memory (network.py), threads are steps (process.py). A child process is steps, too, where it
+runs a program that its parent has (`commands`: the cleaner of a broker). What cannot be simulated is refused by name:
+TLS, other subprocesses, signals, sockets and files of the system.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .world import World
 Program = Callable[[str, TextIO], None]
 _STDIN, _STDOUT = 0, 1
 _KILLED = -9
-# Nobody asks the system about it.
+# The process id of each child process: the system has none.
 _PID = 2
 
 
@@ -233,7 +234,7 @@ class Command(asyncio.SubprocessTransport):
         self._input = _Input(self._take, self.kill, lambda: parent.is_alive)
         self._code: int | None = None
         self._ended = parent.loop.create_future()
-        # When the last line that it has said comes.
+        # When its last line of output arrives.
         self._said_s = 0.0
 
     def get_pid(self) -> int:

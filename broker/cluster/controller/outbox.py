@@ -41,7 +41,7 @@ class BecomeLeaderOrFollower:
     leaders: tuple[Registration, ...]
     # Whether it names every partition of the broker, so that what the broker has beyond them is stray.
     is_full: bool = False
-    # Where it names them together with others: which piece it is (full_names.py).
+    # Which piece it is of a request that names everything in pieces (replication/named_partitions.py).
     piece: int | None = None
 
 
@@ -54,7 +54,7 @@ class TellMetadata:
     updates: tuple[PartitionUpdate, ...]
     # Whether these are all partitions of the cluster: what is not named is gone.
     is_full: bool = False
-    # Where they are together with others: which piece it is (full_names.py).
+    # The same.
     piece: int | None = None
 
 
