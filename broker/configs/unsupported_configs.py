@@ -149,7 +149,7 @@ def warning(
     if name in _KNOWN:
         return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
     if name.startswith(_OF_A_LISTENER):
-        return _listener_warning(name, _KNOWN.union(names), listeners)
+        return _listener_warning(name, _KNOWN.union(names).difference(definitions_of(AuthorizerTable)), listeners)
     close, likeness = nearest(name, _KNOWN.union(names))
     said = f"unknown (did you mean {close}?)" if close else "unknown"
     if strict or (close in _NEEDED and likeness >= _MISSPELT):
@@ -162,7 +162,7 @@ def warning(
 def _listener_warning(name: str, known: Set[str], listeners: Iterable[str]) -> str:
     """Return the warning for a listener's config that is not acted on. ConfigError for a misspelt one, or a listener.
 
-    A listener would be open that was to ask for certificates.
+    A listener would be open that was to ask for certificates, or to let in nobody without an ACL.
     """
     owner = next((each for each in listeners if name.startswith(f"{_OF_A_LISTENER}{each.lower()}.")), None)
     if owner is None:
@@ -171,6 +171,8 @@ def _listener_warning(name: str, known: Set[str], listeners: Iterable[str]) -> s
     config = name.removeprefix(f"{_OF_A_LISTENER}{owner.lower()}.")
     mechanism, _, of_mechanism = config.partition(".")
     is_of_mechanism = mechanism in _MECHANISMS and of_mechanism.startswith(_OF_MECHANISMS) and of_mechanism in known
-    if config in known or is_of_mechanism:
+    if config in _KNOWN or is_of_mechanism:
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
+    if config in known:
+        return f"config {name}: not acted on with the prefix of a listener"
     raise ConfigError(name, HIDDEN, f"unknown{suggestion(config, known)}")

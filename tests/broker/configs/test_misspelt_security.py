@@ -60,6 +60,17 @@ def test_a_line_of_jaas_without_a_mechanism_is_warned_of() -> None:
         assert warnings == [f"config {name}: has no use without the prefix of a listener and a mechanism"]
 
 
+@pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found", "authorizer.class.name"])
+def test_no_listener_has_an_authorizer_of_its_own(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^listener\.name\.external\.{name}=\[hidden\]: unknown"):
+        BrokerConfig.parse(_EXTERNAL | {f"listener.name.external.{name}": "a-secret"})
+
+
+def test_a_config_that_only_the_broker_has_is_not_told_as_kafkas_for_a_listener() -> None:
+    name = "listener.name.external.http.listener"
+    assert BrokerConfig.parse(_EXTERNAL | {name: "x"})[1] == [f"config {name}: not acted on with the prefix of a listener"]
+
+
 @pytest.mark.parametrize("listener", ["externl", "EXTERNAL", "external.tls", "controller"])
 @pytest.mark.parametrize("config", ["ssl.client.auth", "ssl.keystore.location", "plain.sasl.jaas.config", "x.y"])
 def test_a_config_of_a_listener_that_there_is_not_ends_the_start(listener: str, config: str) -> None:
