@@ -287,5 +287,5 @@ def _change_share_offsets(operation: Operation) -> Access:
     return both(group, Access("READ on each TOPIC", check, (_TOPIC_DENIED,)))
 
 
-# Access to AlterShareGroupOffsets and DeleteShareGroupOffsets.
-alter_share_offsets, delete_share_offsets = map(_change_share_offsets, (Operation.READ, Operation.DELETE))
+alter_share_offsets = _change_share_offsets(Operation.READ)
+delete_share_offsets = _change_share_offsets(Operation.DELETE)

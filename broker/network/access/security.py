@@ -47,8 +47,8 @@ def _change_acls(check_item: Callable[[Any], None]) -> Access:
     return Access("ALTER on the cluster", check, (_DENIED,))
 
 
-# Access to CreateAcls and DeleteAcls.
-create_acls, delete_acls = map(_change_acls, (check_creation, partial(check_filter, "DeleteAcls")))
+create_acls = _change_acls(check_creation)
+delete_acls = _change_acls(partial(check_filter, "DeleteAcls"))
 
 
 @as_access("DESCRIBE on the cluster", denials=(_DENIED,))
