@@ -79,6 +79,8 @@ class Shards(Generic[ActorT, RecordT]):
         self.owned: set[int] = set()
         # Invariant: disjoint from `owned` but for a partition that is loaded again.
         self.loading: set[int] = set()
+        # Where records begin that the last load of a partition could not read. Another version may read them.
+        self.unreadable_from: dict[int, int] = {}
         self.companion: Companion | None = None
         # The latest load in turns of each partition.
         self._loads: dict[int, object] = {}
@@ -128,6 +130,7 @@ class Shards(Generic[ActorT, RecordT]):
     def _load(self, partition: int) -> Iterator[None]:
         """Load a partition; each step reads a record, or applies it."""
         self.loading.add(partition)
+        self.unreadable_from.pop(partition, None)
         replay = self._new_replay()
         try:
             for entry in self._log.entries(partition):
@@ -176,6 +179,8 @@ class Shards(Generic[ActorT, RecordT]):
             decoded = self._decode(written, partition)
         except DecodeError as error:
             # One record that cannot be read must not cost all other ids of its partition.
+            first = self.unreadable_from.get(partition, written.offset)
+            self.unreadable_from[partition] = min(first, written.offset)
             where = self._topic, partition, error, written.key.hex()
             self._logger.error("%s-%d: a record was skipped: %s (key %s)", *where)
             return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ....protocol.errors import DecodeError, ErrorCode, KafkaError
+from ....protocol.errors import ErrorCode, KafkaError
 from ...clock import Clock
 from ...configs.broker_config import BrokerConfig
 from ...timers import Timers
@@ -75,13 +75,10 @@ class ShareCoordinator:
         self._topics = topics
         self._log = log
         self.shards: Shards[StateActor, StateRecord] = Shards(
-            *(SHARE_STATE_TOPIC, log, timers, clock, logger, self._new_actor, self._decode),
+            *(SHARE_STATE_TOPIC, log, timers, clock, logger, self._new_actor, _decode),
             new_replay=StateReplay,
             aside=aside,
         )
-        # Where records begin that cannot be read, by partition and leader epoch: another version may read them, so the
-        # log is kept.
-        self._unreadable_from: dict[tuple[int, int], int] = {}
         interval_ms = config.share_coordinator_state_topic_prune_interval_ms
         self._pruning = Sweep(timers, clock, lambda: interval_ms, self._prune)
         cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
@@ -105,15 +102,6 @@ class ShareCoordinator:
 
     def _state(self, key: ShareKey) -> KeptState:
         return KeptState(key, self._topics, self._config.share_coordinator_snapshot_update_records_per_snapshot)
-
-    def _decode(self, written: Written, partition: int) -> tuple[str, StateRecord] | None:
-        try:
-            record = records.decode_record(written.key, written.value)
-        except DecodeError:
-            reign = partition, self._log.coordinator_epoch(partition)
-            self._unreadable_from[reign] = min(written.offset, self._unreadable_from.get(reign, written.offset))
-            raise
-        return None if record is None else (key_text(record.key), record._replace(offset=written.offset))
 
     # -- Requests
 
@@ -162,16 +150,16 @@ class ShareCoordinator:
     def _prune(self) -> Iterator[None]:
         """Delete what no state needs. A partition that this broker lost and leads again meanwhile keeps everything."""
         needed = {index: end for index in self.shards.owned if (end := self._log.end_offset(index))}
-        reigns = {index: (index, self._log.coordinator_epoch(index)) for index in needed}
+        epochs = {index: self._log.coordinator_epoch(index) for index in needed}
         for actor in list(self.shards.actors.values()):
             offset = actor.state.needed_from
             if offset is not None and actor.partition in needed:
                 needed[actor.partition] = min(needed[actor.partition], offset)
             yield
         for index in needed.keys() & self.shards.owned:
-            reign, offset = (index, self._log.coordinator_epoch(index)), needed[index]
-            if reign == reigns[index]:
-                self._log.delete_before(index, min(offset, self._unreadable_from.get(reign, offset)))
+            if self._log.coordinator_epoch(index) == epochs[index]:
+                offset = self.shards.unreadable_from.get(index, needed[index])
+                self._log.delete_before(index, min(offset, needed[index]))
 
     def _snapshot_cold(self) -> Iterator[None]:
         """Write states again that have not changed for long, where many records of others are behind them."""
@@ -198,6 +186,11 @@ def key_of(text: str) -> ShareKey:
     if not group_id or len(topic_id) != 16 or not -(2**31) <= partition < 2**31:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is a group id, a topic id and a partition, with : between")
     return ShareKey(group_id, topic_id, partition)
+
+
+def _decode(written: Written, partition: int) -> tuple[str, StateRecord] | None:
+    record = records.decode_record(written.key, written.value)
+    return None if record is None else (key_text(record.key), record._replace(offset=written.offset))
 
 
 def _reject(event: events.Event, error: ErrorCode) -> None:
