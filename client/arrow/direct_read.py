@@ -94,11 +94,6 @@ class DirectRead(RangeFetch):
             self.is_direct = False
             self._disconnect()
             return None
-        except KafkaError as error:
-            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE and not self._files and self._open is None:
-                self._out_of_range()
-                return None
-            raise
 
     def _disconnect(self) -> None:
         super()._disconnect()
@@ -120,8 +115,14 @@ class DirectRead(RangeFetch):
     def _ask(self) -> None:
         address, self._planned_leader = self._planned_leader or self._leader(), None
         level = self._options.client.isolation_level
-        with BlockingConnection(address, self._options.client) as connection:
-            granted = lease_segments(connection, self._range, self.position, level)
+        try:
+            with BlockingConnection(address, self._options.client) as connection:
+                granted = lease_segments(connection, self._range, self.position, level)
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            self._out_of_range()
+            return
         if granted.lease_id < 0 and granted.next_offset > self.position:
             # No batch is there: compaction has removed what was.
             self.position = granted.next_offset

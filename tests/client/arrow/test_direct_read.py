@@ -424,6 +424,9 @@ async def test_a_wrong_crc_is_an_error(broker: Broker) -> None:
 
 @pytest.mark.usefixtures("filled")
 async def test_offsets_that_are_gone_are_data_loss_as_in_a_fetch(broker: Broker) -> None:
+    for path in ("direct", "fetch"):
+        with pytest.raises(DataLoss, match="the log ends at 20;"):
+            await read(broker, path, 15, 30, kafkaConsumer__pollTimeoutMs="1")
     await delete_records(broker)
     for path in ("direct", "fetch"):
         with pytest.raises(DataLoss):
