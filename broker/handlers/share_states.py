@@ -15,7 +15,7 @@ from ...protocol.messages import write_share_group_state as write_api
 from ..coordination.calls import Eventual, combine
 from ..coordination.share_states import events
 from ..coordination.share_states.kept_state import state_batches
-from ..coordination.share_states.persister import ShareKey, ShareState
+from ..coordination.share_states.share_state import ShareKey, ShareState
 from ..network.request import RequestContext
 from ..services import Services
 from ..turns import fill

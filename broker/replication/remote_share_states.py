@@ -14,7 +14,7 @@ from ...protocol.messages import write_share_group_state as write_api
 from ..coordination.share_states import events
 from ..coordination.share_states.coordinator import key_text
 from ..coordination.share_states.kept_state import state_batches
-from ..coordination.share_states.persister import UNKNOWN_COUNT, ShareKey, ShareState
+from ..coordination.share_states.share_state import UNKNOWN_COUNT, ShareKey, ShareState
 from ..topics.topic_names import SHARE_STATE_TOPIC
 from .inter_broker import NewPeers
 from .metadata_cache import BrokerView, MetadataCache

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
-from ..coordination.share_states.persister import Progress, ShareKey, ShareState, StateBatch
 from ..coordination.share_states.routed_persister import RoutedPersister
+from ..coordination.share_states.share_state import Progress, ShareKey, ShareState, StateBatch
 from ..purgatory import Purgatory
 from ..timers import TimerHandle, Timers
 from ..topics.partition import Partition

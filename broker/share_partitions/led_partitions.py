@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.modern.state import Place
-from ..coordination.share_states.persister import ShareKey
+from ..coordination.share_states.share_state import ShareKey
 from ..topics.partition import Partition
 from ..topics.topics import Topics
 from ..turns import keeper

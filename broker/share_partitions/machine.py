@@ -27,7 +27,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..coordination.share_states.persister import StateBatch
+from ..coordination.share_states.share_state import StateBatch
 from .stretches import TERMINAL, Before, InFlightBatch, RecordState, Stretch, Stretches
 
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from odradek.broker.coordination.groups.records import OffsetRecord
 from odradek.broker.coordination.groups.records import encode as encode_group_record
-from odradek.broker.coordination.share_states.persister import ShareKey
 from odradek.broker.coordination.share_states.records import StateRecord
 from odradek.broker.coordination.share_states.records import encode as encode_state_record
+from odradek.broker.coordination.share_states.share_state import ShareKey
 from odradek.cli import main
 from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue, StateBatch

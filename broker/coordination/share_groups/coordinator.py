@@ -33,8 +33,8 @@ from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
 from ..shards import Shards
-from ..share_states.persister import ShareKey
 from ..share_states.routed_persister import RoutedPersister
+from ..share_states.share_state import ShareKey
 from . import initialization, offsets, requests
 from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork

@@ -13,8 +13,8 @@ from ....protocol.primitives import ZERO_UUID
 from ..groups.group import Group
 from ..interfaces import Topics
 from ..modern.state import Place, by_topic
-from ..share_states.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareKey
 from ..share_states.routed_persister import RoutedPersister
+from ..share_states.share_state import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareKey
 from .state import united
 
 _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 from ....protocol.errors import ErrorCode, KafkaError
 from ..groups.actor import GroupActor
 from ..modern.state import Place
-from ..share_states.persister import UNINITIALIZED_OFFSET, ShareKey
 from ..share_states.routed_persister import RoutedPersister
+from ..share_states.share_state import UNINITIALIZED_OFFSET, ShareKey
 from .events import StatesInitialized, StatesWanted
 from .state import places_of
 

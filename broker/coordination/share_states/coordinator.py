@@ -29,8 +29,8 @@ from ..replay import Written
 from ..shards import Shards
 from . import events, machine, records
 from .kept_state import KeptState
-from .persister import ShareKey
 from .records import StateRecord
+from .share_state import ShareKey
 from .state_replay import StateReplay
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Any
 from ....protocol.errors import KafkaError
 from .. import outcome
 from ..outcome import AppendFailed, Loaded, Token, Unload
-from .persister import ShareState, StateBatch
 from .records import StateRecord
+from .share_state import ShareState, StateBatch
 
 # A state, None where a request asks for none, or why it is rejected.
 Answer = ShareState | None | KafkaError

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from ....protocol.messages import share_state_records as kafka
 from ..interfaces import Topics
-from .persister import UNINITIALIZED_OFFSET, ShareKey, ShareState, StateBatch
 from .records import StateRecord
+from .share_state import UNINITIALIZED_OFFSET, ShareKey, ShareState, StateBatch
 
 _FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 

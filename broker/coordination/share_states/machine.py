@@ -16,8 +16,8 @@ from ....protocol.messages import share_state_records as kafka
 from ..outcome import AppendFailed, Loaded, Unload, nothing
 from .events import Delete, Event, Forget, Initialize, Outcome, Read, Request, Summarize, TakeSnapshot, Write
 from .kept_state import KeptState, combine, touched
-from .persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
 from .records import StateRecord
+from .share_state import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
 
 # As many batches as a leader may have records in flight at most (group.share.max.partition.max.record.locks).
 MAX_BATCHES = 10_000

@@ -17,7 +17,7 @@ from ....protocol.messages.share_state_records import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from .persister import ShareKey, StateBatch
+from .share_state import ShareKey, StateBatch
 
 SNAPSHOT_KEY, UPDATE_KEY = 0, 1
 _VERSION = 0

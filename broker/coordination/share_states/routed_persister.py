@@ -10,7 +10,7 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ..calls import Call, awaited
 from . import events
 from .coordinator import ShareCoordinator
-from .persister import Progress, ShareKey, ShareState, StateBatch
+from .share_state import Progress, ShareKey, ShareState, StateBatch
 
 # Makes an event of the token that its answer goes to.
 MakeEvent = Callable[[Any], events.Request]
@@ -29,7 +29,7 @@ def nowhere(key: ShareKey, event: events.Request) -> None:
 
 
 class RoutedPersister:
-    """Where leaders of partitions and the group coordinator keep the states of share groups (persister.py).
+    """Where leaders of partitions and the group coordinator keep the states of share groups (share_state.py).
 
     Each method raises KafkaError. Codes of a coordinator (COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
     COORDINATOR_NOT_AVAILABLE) come once the tries are used up: the same call may succeed later.

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.share_states.coordinator import key_text
-from odradek.broker.coordination.share_states.persister import ShareKey
+from odradek.broker.coordination.share_states.share_state import ShareKey
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.share_states.coordinator import key_text
-from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
+from odradek.broker.coordination.share_states.share_state import Progress, ShareKey, StateBatch
 from odradek.broker.share_partitions import dead_letter_topics
 from odradek.broker.topics.topic_names import SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey

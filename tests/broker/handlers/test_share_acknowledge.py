@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.coordination.share_states.share_state import StateBatch
 from odradek.broker.handlers import share_acknowledge
 from odradek.broker.share_partitions.machine import Acknowledgement
 from odradek.broker.share_partitions.sessions import FINAL_EPOCH

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.coordination.share_states.share_state import StateBatch
 from odradek.broker.handlers import share_fetch
 from odradek.broker.share_partitions.sessions import FINAL_EPOCH
 from odradek.protocol.errors import ErrorCode

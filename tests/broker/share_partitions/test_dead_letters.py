@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.coordination.features import SHARE_VERSION
-from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.coordination.share_states.share_state import StateBatch
 from odradek.broker.security.acls import Operation, ResourceType
 from odradek.broker.security.principals import user
 from odradek.broker.share_partitions import dead_letter_records, dead_letter_topics, dead_letters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.coordination.share_states.share_state import StateBatch
 from odradek.broker.share_partitions.machine import (
     Acknowledgement,
     AcknowledgeType,

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.coordination.modern.state import Place
-from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.coordination.share_states.share_state import StateBatch
 from odradek.broker.share_partitions import sessions
 from odradek.broker.share_partitions.led_partitions import InFlight, SharePartitions
 from odradek.broker.share_partitions.machine import SharePartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from odradek.broker.coordination.share_states.kept_state import combine
-from odradek.broker.coordination.share_states.persister import (
+from odradek.broker.coordination.share_states.share_state import (
     UNINITIALIZED_OFFSET,
     UNKNOWN_COUNT,
     Progress,

@@ -14,7 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.broker.coordination.share_states.persister import ShareKey, ShareState
+from odradek.broker.coordination.share_states.share_state import ShareKey, ShareState
 from odradek.broker.purgatory import Purgatory
 from odradek.broker.share_partitions.actor import SharePartitionActor, ShareSurroundings
 from odradek.broker.share_partitions.dead_letters import DeadLetterWriter

@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.broker.coordination.share_states import events, machine
 from odradek.broker.coordination.share_states.kept_state import KeptState
-from odradek.broker.coordination.share_states.persister import ShareKey, ShareState, StateBatch
+from odradek.broker.coordination.share_states.share_state import ShareKey, ShareState, StateBatch
 from odradek.broker.share_partitions.machine import (
     Acknowledgement,
     AcknowledgeType,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.share_states.persister import ShareKey, ShareState
+from odradek.broker.coordination.share_states.share_state import ShareKey, ShareState
 from odradek.storage.files import DISK, Disk
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clients.share_member import ShareMember, acquired, data_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.share_states.persister import ShareKey
+from odradek.broker.coordination.share_states.share_state import ShareKey
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import alter_share_group_offsets as alter_api

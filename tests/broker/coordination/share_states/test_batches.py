@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.coordination.share_states.kept_state import combine
-from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
+from odradek.broker.coordination.share_states.share_state import Progress, ShareKey, StateBatch
 from odradek.broker.share_partitions.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.fakes.memory_persister import MemoryPersister

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.share_states import coordinator, records
-from odradek.broker.coordination.share_states.persister import ShareKey, ShareState, StateBatch
+from odradek.broker.coordination.share_states.share_state import ShareKey, ShareState, StateBatch
 from odradek.broker.topics.topic_names import MAX_PARTITIONS_PER_TOPIC, SHARE_STATE_TOPIC
 from odradek.broker.turns import keeper
 from odradek.protocol.apis import ApiKey

@@ -7,7 +7,7 @@ from typing import Any
 
 from odradek.broker.coordination.share_states import records
 from odradek.broker.coordination.share_states.kept_state import KeptState
-from odradek.broker.coordination.share_states.persister import ShareKey
+from odradek.broker.coordination.share_states.share_state import ShareKey
 from odradek.protocol.records.batch import iter_headers, iter_records
 
 SEGMENT = (Path(__file__).parent / "golden" / "kafka-4.3.1-share-state.log").read_bytes()

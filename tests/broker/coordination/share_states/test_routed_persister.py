@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.share_states import events
-from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
 from odradek.broker.coordination.share_states.routed_persister import RoutedPersister
+from odradek.broker.coordination.share_states.share_state import Progress, ShareKey, StateBatch
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.clients.raw import Raw
 

@@ -13,7 +13,7 @@ from odradek.broker.coordination.interfaces import OnCommitted
 from odradek.broker.coordination.replay import Written
 from odradek.broker.coordination.share_states import events, records
 from odradek.broker.coordination.share_states.coordinator import ShareCoordinator
-from odradek.broker.coordination.share_states.persister import ShareKey
+from odradek.broker.coordination.share_states.share_state import ShareKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.fakes.clock import FakeClock
 

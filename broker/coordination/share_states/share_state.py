@@ -1,4 +1,4 @@
-"""What a persister keeps of a partition: what the share groups have done with its records (KIP-932).
+"""The state that the share coordinator keeps of a partition: what a share group has done with its records (KIP-932).
 
 Each group has one state for each partition, known by its ShareKey. Its start offset is -1 until the first read finds
 where the group begins. Batches say what happened behind the start offset; what no batch covers is available, or was
