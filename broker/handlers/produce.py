@@ -37,7 +37,7 @@ from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
-from ..topics.validation import BatchRejected, ColdLog, LargeBatch
+from ..topics.validation import BatchRejected, ColdLog, LargeBatch, check_form
 from ..turns import keeper
 from .reachable_brokers import current_leader, tell_address
 
@@ -50,6 +50,15 @@ FIRST_WITH_LEADERS = 10
 _FAILED_OFFSET = -1
 # Cold logs whose ends a thread reads at a time.
 COLD_AT_ONCE = 50
+# What Kafka finds only where the records are one batch of the right format.
+_FOUND_AFTER_FORM = frozenset(
+    {
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    }
+)
 # Errors of a client with old metadata, or whose last transaction is still being ended. It retries; nobody needs a line
 # in the log.
 _EXPECTED = frozenset(
@@ -153,8 +162,18 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             return result
         _acknowledge(work, partition, result, appended)
     except KafkaError as error:
-        _reject(work, _topic_name(work.services, data), result, error)
+        _reject(work, _topic_name(work.services, data), result, _first_error(sent, version, error))
     return result
+
+
+def _first_error(sent: PartitionProduceData, version: int, error: KafkaError) -> KafkaError:
+    """Return what is wrong with the form of the records where Kafka would have found that before this error."""
+    if sent.records is not None and error.code in _FOUND_AFTER_FORM:
+        try:
+            check_form(sent.records, version)  # type: ignore[arg-type]
+        except KafkaError as earlier:
+            return earlier
+    return error
 
 
 async def _append_deferred(work: _Round) -> ProduceResponse | None:
@@ -310,19 +329,19 @@ def _merge_topics(responses: list[TopicProduceResponse]) -> list[TopicProduceRes
 
 
 def _partition(work: _Round, data: TopicProduceData, index: int) -> Partition:
-    if work.request.acks not in _ACKS:
-        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     topics = work.services.topics
     has_id = work.context.api_version >= 13
     topic = topics.by_id(data.topic_id) if has_id else topics.get(data.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if has_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.is_internal:
-        why = f"{topic.name} is the broker's own: clients do not write to it"
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     partitions = topic.partitions
     if not 0 <= index < len(partitions):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if work.request.acks not in _ACKS:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if topic.is_internal:
+        why = f"{topic.name} is the broker's own: clients do not write to it"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     return partitions[index]
 
 

@@ -53,6 +53,7 @@ LARGE_DECOMPRESSED_BYTES = 64 * 1024
 VERY_LARGE_BYTES = 8 * 1024 * 1024
 # One sentence each: the response has 150 KB at most, whatever number of records a batch has.
 MAX_RECORD_ERRORS = 1000
+_NOT_ONE = "a produce request carries exactly one whole batch a partition"
 # The log start offset of a rejection, until the partition puts in its own.
 _UNKNOWN = -1
 
@@ -148,14 +149,29 @@ def read_batch(records: memoryview, max_bytes: int, topic: str) -> BatchHeader:
         if size != len(records):
             if size < len(records):
                 batch.check_crc(records, 0, header)  # a wrong length makes the CRC wrong, which is reported first
-            why = "a produce request carries exactly one whole batch a partition"
-            raise KafkaError(ErrorCode.INVALID_RECORD, why)
+            raise KafkaError(ErrorCode.INVALID_RECORD, _NOT_ONE)
         if size > max_bytes:
+            if header.base_offset:
+                batch.check_shape(header)  # says so: Kafka looks at the offset before the size
             raise _too_large(size, max_bytes, topic)
         batch.check_crc(records, 0, header)
     except RecordError as error:
         raise KafkaError(error.code, str(error)) from error
     return header
+
+
+def check_form(records: memoryview, version: int) -> None:
+    """Raise the KafkaError of records that are not one batch of the format that this Produce version carries."""
+    if version < FIRST_WITH_BATCHES:
+        return
+    try:
+        header = batch.read_header(records)
+    except RecordError as error:
+        raise KafkaError(error.code, str(error)) from error
+    if version < FIRST_WITH_ZSTD:
+        check_compression(header)
+    if header.size_bytes != len(records):
+        raise KafkaError(ErrorCode.INVALID_RECORD, _NOT_ONE)
 
 
 def check_size(header: BatchHeader, max_bytes: int, topic: str) -> None:

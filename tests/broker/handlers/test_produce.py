@@ -105,6 +105,7 @@ BAD_BATCHES = [
     (with_field(">h", 21, 6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     (with_field(">h", 21, 1 << 4), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     (batch_of(b"z" * 20_000), ErrorCode.MESSAGE_TOO_LARGE),
+    (b"\0" * 7 + b"\1" + batch_of(b"z" * 20_000)[8:], ErrorCode.INVALID_RECORD),
 ]
 
 
@@ -228,13 +229,22 @@ async def test_unknown_topic_and_partition(raw: Raw) -> None:
 
 async def test_clients_cannot_write_to_internal_topics(broker: Broker, raw: Raw) -> None:
     broker.services.internal_topics.create("__consumer_offsets")
-    answer = await raw.produce("__consumer_offsets", batch_of(b"v"))
-    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    for records, code in ((batch_of(b"v"), ErrorCode.INVALID_TOPIC_EXCEPTION), (b"", ErrorCode.INVALID_RECORD)):
+        assert (await raw.produce("__consumer_offsets", records)).error_code == code
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
 async def test_invalid_acks(raw: Raw, acks: int) -> None:
-    assert (await raw.produce("t", batch_of(b"v"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    """Kafka looks at the topic and at the form of the records first."""
+    for topic, records, code in (
+        ("t", batch_of(b"v"), ErrorCode.INVALID_REQUIRED_ACKS),
+        ("t", batch_of(b"v") * 2, ErrorCode.INVALID_RECORD),
+        ("t", with_field(">b", 16, 1), ErrorCode.INVALID_RECORD),
+        ("nowhere", batch_of(b"v"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        assert (await raw.produce(topic, records, acks=acks)).error_code == code
+    zstd = with_field(">h", 21, 4)
+    assert (await raw.produce("t", zstd, version=6, acks=acks)).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 async def test_zstd_needs_version_7(raw: Raw) -> None:

@@ -15,9 +15,9 @@ from odradek.tests.support.clusters.hand_cluster import HandCluster
 ELSEWHERE, FENCED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def produce(cluster: HandCluster, version: int) -> ProduceRequest:
+def produce(cluster: HandCluster, version: int, records: bytes) -> ProduceRequest:
     """A batch for both partitions of the topic."""
-    parts = [PartitionProduceData(index, batch_of(b"x")) for index in (0, 1)]
+    parts = [PartitionProduceData(index, records) for index in (0, 1)]
     name, topic_id = ("t", bytes(16)) if version < 13 else ("", cluster.controller.ids["t"])
     return ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[TopicProduceData(name, topic_id, parts)])
 
@@ -31,7 +31,7 @@ async def test_a_producer_is_told_of_the_leader(tmp_path: Path, version: int) ->
         port = int(cluster.brokers[3].address.rpartition(":")[2])
         for node, is_right in ((2, (False, True)), (1, (False, False))):
             async with await cluster.connect(node) as raw:
-                answer = await raw.ask(ApiKey.PRODUCE, version, produce(cluster, version))
+                answer = await raw.ask(ApiKey.PRODUCE, version, produce(cluster, version, batch_of(b"x")))
             told = [(each.error_code, each.current_leader) for each in answer.responses[0].partition_responses]
             assert [code for code, _ in told] == [0 if right else ELSEWHERE for right in is_right]
             leaders = [(leader.leader_id, leader.leader_epoch) for _, leader in told]
@@ -41,6 +41,12 @@ async def test_a_producer_is_told_of_the_leader(tmp_path: Path, version: int) ->
             assert {each.node_id for each in answer.node_endpoints} == wanted
             assert len(answer.node_endpoints) == len(wanted)
             assert all(each.port == port for each in answer.node_endpoints if each.node_id == 3)
+        # Node 1 follows one, and does not hold the other: records of the wrong form are wrong everywhere.
+        async with await cluster.connect(1) as raw:
+            for records in (batch_of(b"x") * 2, batch_of(b"x")[:-1], b""):
+                answer = await raw.ask(ApiKey.PRODUCE, version, produce(cluster, version, records))
+                codes = [each.error_code for each in answer.responses[0].partition_responses]
+                assert codes == [ErrorCode.INVALID_RECORD] * 2
 
 
 @pytest.mark.parametrize("version", [12, 15, 16, 17])
