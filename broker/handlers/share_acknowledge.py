@@ -56,7 +56,7 @@ def handle(
     session = services.share_leader.sessions.go_on(*member, request.share_session_epoch)
 
     async def respond() -> ShareAcknowledgeResponse:
-        begun = await begin(services, context, member, request.topics, request.is_renew_ack)
+        begun = await begin(services, context, member, request.topics, request.is_renew_ack, tells_missing=True)
         results = await begun.written()
         if request.share_session_epoch == FINAL_EPOCH:
             await asyncio.shield(services.share_leader.sessions.end(session))
@@ -97,13 +97,22 @@ class Begun(NamedTuple):
 
 
 async def begin(
-    services: Services, context: RequestContext, member: Member, topics: Iterable[Any], is_renewal: bool
+    services: Services,
+    context: RequestContext,
+    member: Member,
+    topics: Iterable[Any],
+    is_renewal: bool,
+    *,
+    tells_missing: bool = False,
 ) -> Begun:
-    """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it."""
+    """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it.
+
+    `tells_missing`: a partition that does not exist has an error, also where nothing of it is acknowledged.
+    """
     begun = Begun({}, [])
     for topic in topics:
         for each in topic.partitions:
-            if not each.acknowledgement_batches:
+            if not each.acknowledgement_batches and not tells_missing:
                 continue
             place = (topic.topic_id, each.partition_index)
             try:
@@ -111,7 +120,8 @@ async def begin(
             except KafkaError as error:
                 begun.results[place] = error
             else:
-                begun.results.setdefault(place, None)
+                if each.acknowledgement_batches:
+                    begun.results.setdefault(place, None)
                 if write is not None:
                     begun.writes.append((place, write))
             await keeper().pause()
@@ -130,6 +140,10 @@ async def _acknowledge(
     await keeper().finish(_check(batches, acknowledgements, knows_renewals=knows_renewals, is_renewal=is_renewal))
     if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not batches:
+        if topic.partition(place[1]) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return None
     services.share_leader.partitions.partition(place)
     actor = services.share_leader.partitions.find(member.group_id, place)
     if actor is None or actor.machine is None:

@@ -97,8 +97,12 @@ async def test_a_topic_that_nobody_fetched_has_nothing_to_acknowledge(world: Sha
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert data_of(await ann.acknowledge(1, (0, 0, (ACCEPT,))), 1).error_code == unknown
     assert data_of(await ann.acknowledge(9, (0, 0, (ACCEPT,))), 9).error_code == unknown
+    # As in Kafka, one that is missing is told, also where nothing of it is acknowledged.
+    assert data_of(await ann.acknowledge(9), 9).error_code == unknown
+    assert (await ann.acknowledge(1)).responses == []
     ann.topic_id = b"\1" * 16
     assert data_of(await ann.acknowledge(0, (0, 0, (ACCEPT,)))).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert data_of(await ann.acknowledge(0)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 async def test_version_1_knows_no_renewal(world: ShareWorld) -> None:
