@@ -86,17 +86,17 @@ def test_it_covers_a_batch_up_to_the_first_record_without_a_place() -> None:
 def test_it_takes_no_more_memory_than_it_is_given(key_bytes: int) -> None:
     tracemalloc.start()
     try:
-        told = OffsetMap(2 << 20, 0, 20_000)
-        for first in range(0, 20_000, 100):
+        told = OffsetMap(1 << 20, 0, 10_000)
+        for first in range(0, 10_000, 100):
             run = run_of({offset: b"%0*d" % (key_bytes, offset) for offset in range(first, first + 100)})
             assert told.put_all([run], first + 99)
             del run
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert told.size == 20_000
+    assert told.size == 10_000
     # A run of keys comes from outside.
-    assert peak_bytes < (2 << 20) + 2 * 100 * (key_bytes + DICT_ENTRY_BYTES)
+    assert peak_bytes < (1 << 20) + 2 * 100 * (key_bytes + DICT_ENTRY_BYTES)
 
 
 def test_marks_are_not_kept_where_they_would_take_the_memory_of_the_keys() -> None:
