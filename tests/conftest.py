@@ -136,6 +136,8 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
     assert changed == HANDLERS
     level = logging.root.level
     logging.root.setLevel(logging.WARNING)
+    # A command that ran in this process has set it, as it may in its own.
+    logging.getLogger("odradek").setLevel(logging.NOTSET)
     assert level == logging.WARNING
 
 

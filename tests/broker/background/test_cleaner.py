@@ -344,7 +344,7 @@ async def test_a_log_that_a_leader_cuts_while_it_is_cleaned_is_dirty_from_the_cu
         run = CompactionProcess.run
         patch.setattr(CompactionProcess, "run", cut_meanwhile)
         await round_of(broker, clock)
-    assert values(log) == left and not caplog.records
+    assert values(log) == left and not [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert (dirs.cleaner_offset(("t", 0), log) or 0) <= cut_to
     await fill(raw, 200)
     size = log.size_bytes
