@@ -262,7 +262,7 @@ class BackgroundWork:
         self.watch(self._threads.run(kind, directory, work), failed)
 
     def watch(self, running: asyncio.Future[None], failed: str) -> None:
-        """Do the same with work that was begun elsewhere."""
+        """Wait at a stop for work that was begun elsewhere, too, and log its failure as `run` does."""
         self._running.add(running)
         running.add_done_callback(lambda done: self._done(done, failed))
 

@@ -264,7 +264,7 @@ def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], stop: Cle
     offsets = offsets_in(data_dir, lambda each: damaged.append(each.path))
     path = data_dir / checkpoints.RECOVERY_POINT
     if path in damaged or not path.exists():
-        # To a start, a partition without one would be a new one, of which nothing was forced to disk.
+        # A start takes a partition without a recovery point for a new one, of which nothing was forced to disk.
         named = (partition_of(each.name) for each in data_dir.iterdir() if each.is_dir())
         points = {name: -1 for name in named if name is not None} | points
     offsets[checkpoints.RECOVERY_POINT] |= points

@@ -87,7 +87,7 @@ class Visit:
 
 
 async def or_told(asked: Awaitable[R], otherwise: R, what: str, problems: list[str]) -> R:
-    """Return what was asked for. What this cluster does not tell is said, behind `what`, and the page goes on."""
+    """Return what was asked for. Where the cluster rejects it, note why in `problems`, and return `otherwise`."""
     try:
         return await asked
     except KafkaError as error:

@@ -184,7 +184,7 @@ async def _by_id(log: SchemasLog, request: Request) -> dict[str, Any]:
 
 
 def _text_of(function: Answer) -> Answer:
-    """Return what answers with the text of the schema alone that `function` answers with."""
+    """Return an answer with the text of a schema alone: the one in the answer of `function`."""
 
     async def answered(log: SchemasLog, request: Request) -> Text:
         return Text((await function(log, request))["schema"])

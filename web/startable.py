@@ -1,4 +1,4 @@
-"""What starts, and is stopped also while it starts."""
+"""A service with a start that takes time, and a stop that may come during it."""
 
 from __future__ import annotations
 

@@ -376,7 +376,7 @@ class Member:
             _log.error("this broker has lost its place in the cluster: %s", error)
             if not self.expelled.done():
                 self.expelled.set_exception(error)
-                # A program that runs the broker may never ask.
+                # Marks it as retrieved: a program that runs the broker may never await it.
                 self.expelled.exception()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""An actor runs one consumer group or one transactional id: it feeds the machine with one event at a time.
+"""An actor runs one group, transactional id or share state: it feeds its machine with one event at a time.
 
 The machine is pure. It says what to append, whom to answer and which timers to set; the actor does it. Records take
 effect, and the rest of their outcome follows, once they are committed. Meanwhile events wait in the inbox, so that the

@@ -16,7 +16,7 @@ OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class Machine(Generic[StateT, EventT, OutcomeT]):
-    """One kind of machine, as the functions that differ between groups and transactional ids."""
+    """One kind of machine, as the functions that differ between groups, transactional ids and share states."""
 
     # The kind of actor in lines of the log, such as "group".
     noun: str

@@ -91,7 +91,7 @@ async def _create(
             topic.name, partitions, factor, configs, placement, request.timeout_ms, validate_only=request.validate_only
         )
         return _result(services, topic.name, created.partitions, created.factor, configs, created.topic_id)
-    # Where it is only checked, Kafka has drawn an id, too, which no topic gets.
+    # As in Kafka, the response to a check has an id, too, which no topic gets.
     creating = None if request.validate_only else topics.begin(topic.name, partitions, configs)
     topic_id = new_topic_id() if creating is None else (await creating.wait()).id
     return _result(services, topic.name, partitions, 1, configs, topic_id)

@@ -81,7 +81,8 @@ class OffsetCheckpoints:
             points[key], starts[key] = log.checkpoint(), log.log_start_offset
         for key in unread:
             starts[key] = self.log_starts.get(key, 0)
-            # 0 would say that nothing was forced to disk. So would no point where others have one: a new partition.
+            # A start takes 0, and a missing point beside those of others, for a partition of which nothing was forced
+            # to disk.
             if key in self.recovery_points or not self.names_points:
                 points[key] = self.recovery_points.get(key, -1)
         # A recovery or a leader may have cut a log below its offset: what is appended there later is not clean.

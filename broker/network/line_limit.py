@@ -1,4 +1,4 @@
-"""Limits on lines of the log that clients cause: so many in a window of time, then the number of those left out.
+"""The lines of the log about clients that are denied, refused or closed: so many in a window, then their number.
 
 Strangers cause them. One that tries a password a thousand times a second would otherwise fill the disk of the log, and
 hide what others do.

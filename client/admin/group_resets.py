@@ -49,7 +49,7 @@ async def resets(
                 "earliest": start,
                 "latest": end,
                 "offset": value,
-                # Where no record is as late, the next one will be the first.
+                # No record is as late as that time: the group begins at the end.
                 "time": at_time if at_time >= 0 else end,
                 "shift by": now.get(each, 0) + value,
             }[target]

@@ -1,4 +1,4 @@
-"""The data source that Spark sees: `format("odradek")`. Thin: options go to `plan` or `stream`, ranges to `fetch`.
+"""The data source that Spark sees: `format("odradek")`. Thin: options go to `plan` or `stream`, ranges to `rows`.
 
     spark.read.format("odradek").option("kafka.bootstrap.servers", "...").option("subscribe", "flights").load()
     spark.readStream.format("odradek")...

@@ -93,7 +93,7 @@ def _place(write_id: str | None) -> TaskPlace | None:
     context = TaskContext.get()
     if context is None:
         return None
-    # Each attempt has a name, which comes again in the next batch, so that transactional ids do.
+    # The names of attempts are the same in each batch, so that the batches of a stream share transactional ids.
     task = f"{context.partitionId()}.{context.attemptNumber()}"
     if write_id is not None:
         return TaskPlace(write_id, write_id, 0, task)

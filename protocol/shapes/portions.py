@@ -12,8 +12,7 @@ from .shape import Items
 Shaped = TypeVar("Shaped", bound=Struct)
 # By the name of a list: how many values one of its items counts for, beside those inside it.
 Weights = Mapping[str, Callable[[Any], int]]
-# An item counts for one value more with each so many characters of its name: the hash of an id says which partition it
-# belongs to.
+# So many characters of its name make an item count for one more value, because an id is hashed to find its partition.
 NAME_CHARS = 500
 # Returns how many values a portion has room for. It may change from one portion to the next.
 Room = Callable[[], int]

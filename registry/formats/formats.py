@@ -80,9 +80,9 @@ def _protobuf(name: str = "protobuf") -> Any:
 
 
 def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[str]:
-    """Return why `new` may not follow any of the `earlier` versions, the last one last; nothing if it may follow all.
+    """Return a line for each reason why `new` may not follow the `earlier` versions, the oldest of which is first.
 
-    Each is a line. Raises RegistryError past the bounds.
+    The reasons are those of the last version that rejects it. Raises RegistryError past the bounds.
     """
     _check_size(earlier)
     steps = Steps()

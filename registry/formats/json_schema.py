@@ -83,7 +83,7 @@ class Node:
         return self._target(reference) if isinstance(reference, str) else None
 
     def musts(self) -> list[Node]:
-        """Return the schemas whose values all values of this one are: its `allOf`, and what its `$ref` leads to."""
+        """Return the schemas that each value of this one matches, too: those of `allOf`, and the target of `$ref`."""
         target = self.target()
         return [*map(self.inner, self.value.get("allOf", ())), *([] if target is None else [target])]
 
