@@ -41,6 +41,8 @@ class Resource(ABC):
 
     # The error code for an invalid value: Kafka has one for topics and another for brokers.
     invalid = ErrorCode.INVALID_CONFIG
+    # Whether an entry of a list may be named twice, and then counts once. Kafka lets topics do that, and brokers not.
+    takes_doubles = True
     # False where `alter` raises, whatever the configs.
     exists = True
 
@@ -162,6 +164,9 @@ def _normalized(resource: Resource, row: ConfigDef, text: str) -> str:
     """Return a value's text as it is stored and described. KafkaError where the config cannot have it."""
     try:
         row.check_size(text)
+        entries = _entries(text) if row.type is ConfigType.LIST and not resource.takes_doubles else ()
+        if len(set(entries)) < len(entries):
+            raise ConfigError(row.name, row.shown(text), "values must not be duplicated")
         return row.format(row.parse(text)) or ""
     except ConfigError as error:
         raise KafkaError(resource.invalid, str(error)) from error

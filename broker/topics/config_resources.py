@@ -101,6 +101,7 @@ class BrokerResource(Resource):
     """The dynamic configs of this broker, named by its number, or of every broker, named by the empty text."""
 
     invalid = ErrorCode.INVALID_REQUEST
+    takes_doubles = False
 
     def __init__(self, reconfiguration: Reconfiguration, name: str) -> None:
         self._reconfiguration = reconfiguration
@@ -158,7 +159,7 @@ class CheckedResource(Resource):
     """A resource whose changes are checked and kept in `wanted`, for someone else to make them."""
 
     def __init__(self, resource: Resource) -> None:
-        self.invalid = resource.invalid
+        self.invalid, self.takes_doubles = resource.invalid, resource.takes_doubles
         self.exists = resource.exists
         self.wanted: dict[str, str] | None = None
         self._resource = resource

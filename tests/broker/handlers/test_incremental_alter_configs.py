@@ -117,6 +117,19 @@ async def test_lists_grow_and_shrink(raw: Raw) -> None:
         assert await value(raw, "cleanup.policy") == (result, TOPIC_SOURCE)
 
 
+async def test_a_brokers_list_names_nothing_twice(raw: Raw) -> None:
+    """As in Kafka, where a topic's may. An entry that is appended again counts once."""
+    key = "log.cleanup.policy"
+    for name in ("", "1"):
+        for text in ("compact,compact", "delete, compact, delete"):
+            assert await change(raw, (key, SET, text), kind=BROKER, name=name) == ErrorCode.INVALID_REQUEST
+        assert await value(raw, key, "1", BROKER) == ("delete", DEFAULT)
+    for text, result in (("compact,compact", "delete,compact"), ("delete", "delete,compact")):
+        assert await change(raw, (key, APPEND, text), kind=BROKER, name="1") == 0
+        assert await value(raw, key, "1", BROKER) == (result, BROKER_SOURCE)
+    assert await change(raw, (key, DELETE, None), kind=BROKER, name="1") == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
