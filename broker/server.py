@@ -505,7 +505,7 @@ async def _close_data(services: Services, *, keeps_data: bool) -> None:
     or is full costs no other directory its own.
     """
     work = [*services.background.stop(), asyncio.ensure_future(services.flusher.stop())]
-    paths = services.log_dirs.paths_to_back_up
+    paths = services.log_dirs.paths_with_metadata
     closing = {asyncio.ensure_future(_close_directory(services, path, work)): path for path in paths}
     await asyncio.wait(closing, timeout=CLOSE_DEADLINE_S)
     for each, path in closing.items():

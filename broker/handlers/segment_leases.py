@@ -160,7 +160,7 @@ def _check(services: Services) -> None:
 
 async def _hold(services: Services) -> OdradekBeginBackupResponse:
     leases = services.segment_leases
-    paths = services.log_dirs.paths_to_back_up
+    paths = services.log_dirs.paths_with_metadata
     lease = leases.begin_backup(paths)
     backup = LiveBackup(
         services.topics, services.metadata, dict(zip(paths, lease.directories, strict=True)),

@@ -150,7 +150,7 @@ class LogDirs:
         return all(each.clean and not each.is_copy for each in dirs)
 
     @property
-    def paths_to_back_up(self) -> list[Path]:
+    def paths_with_metadata(self) -> list[Path]:
         """Every data directory, and that of the metadata where it is none of them, behind them."""
         paths = [each.path for each in self.all]
         metadata = self.metadata.path
