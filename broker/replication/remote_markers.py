@@ -103,7 +103,10 @@ class RemoteMarkers:
             code = codes.get((each.end.producer_id, each.topic, each.partition), ErrorCode.UNKNOWN_SERVER_ERROR)
             if code:
                 why = f"the leader of {each.topic}-{each.partition} does not write the marker: {code.name}"
-                each.fail(KafkaError(code, why))
+                # A leader that has lost its directory knows no topic until a controller tells it of them. Whether this
+                # one is gone, the view of this broker says at the next try.
+                is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                each.fail(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else code, why))
             elif not each.written.done():
                 each.written.set_result(None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.records.control import ControlType, Marker
 from odradek.storage.errors import StorageError
-from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS, Producer, lead_internal
+from odradek.tests.broker.replication.test_coordinators_move import COUNT, TRANSACTIONS, Producer, lead_internal
 from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.waiting import until
 
@@ -62,6 +63,29 @@ async def test_a_marker_waits_where_the_own_replica_leads_and_is_offline(tmp_pat
         assert cluster.partition(2, "a").log.log_end_offset == 1
         await cluster.assign("a", leader=2, isr=(2, 3), to=(2, 3))
         await until(lambda: cluster.partition(2, "a").last_stable_offset == 2)
+
+
+async def test_a_marker_waits_where_the_leader_does_not_know_the_topic_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has lost its directory, and no controller has told it of the cluster since."""
+    async with HandCluster(tmp_path) as cluster:
+        for index in range(COUNT):
+            await cluster.assign(TRANSACTIONS, index, leader=1, replicas=(1, 3), isr=(1, 3), to=(1, 3))
+        await cluster.assign("a", leader=2)
+        producer = Producer(cluster, 1)
+        await producer.begin()
+        await producer.add("a")
+        assert await producer.send(2, "a", b"x") == 0
+        await until(lambda: cluster.partition(1, "a").log.log_end_offset == 1)
+        await cluster.stop(2)
+        shutil.rmtree(cluster.configs[2].log_dirs[0])
+        await cluster.start(2)
+        with caplog.at_level("INFO"):
+            await producer.end(True)
+            await until(lambda: "the marker for a-0 was not written" in caplog.text)
+        await cluster.assign("a", leader=1, isr=(1, 3), to=(1, 3))
+        await until(lambda: cluster.partition(1, "a").last_stable_offset == 2)
 
 
 async def test_a_partition_under_min_isr_answers_at_once(tmp_path: Path) -> None:
