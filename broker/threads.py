@@ -175,6 +175,8 @@ class DiskThreads:
         # Bounded by the kinds of work and the data directories.
         self._pools: dict[tuple[Work, Path], Pool] = {}
         self._running: dict[asyncio.Future[Any], _Running] = {}
+        # Set whenever some work has ended.
+        self._ended = asyncio.Event()
         # The work that the last look found running, and the work that was logged.
         self._seen: set[asyncio.Future[Any]] = set()
         self._reported: set[asyncio.Future[Any]] = set()
@@ -196,9 +198,12 @@ class DiskThreads:
         return future
 
     async def wait_idle(self, directory: Path) -> None:
-        """Return when no work of this data directory is under way."""
-        while running := [each for each, work in self._running.items() if work.directory == directory]:
-            await asyncio.wait(running)
+        """Return when no work of this data directory is under way, nor any whose future was cancelled."""
+        while any(each.directory == directory for each in self._running.values()):
+            self._ended.clear()
+            await self._ended.wait()
+            # Who waits for that work comes first, and may begin more.
+            await asyncio.sleep(0)
 
     def alone(self, work: Callable[[], None], name: str) -> asyncio.Future[None]:
         """Run `work` in a thread of its own, which ends with it."""
@@ -212,6 +217,7 @@ class DiskThreads:
 
     def _forget(self, future: asyncio.Future[Any]) -> None:
         running = self._running.pop(future)
+        self._ended.set()
         if future in self._reported:
             self._reported.discard(future)
             took_s = (self._clock.monotonic_ms() - running.since_ms) / 1000

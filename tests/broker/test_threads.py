@@ -52,6 +52,22 @@ async def test_results_and_errors_come_back(threads: DiskThreads) -> None:
         await threads.run(Work.READ, HERE, fail)
 
 
+async def test_work_that_was_cancelled_and_hangs_is_waited_for_without_a_look_in_each_turn(
+    threads: DiskThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, looks = threading.Event(), list[int]()
+    threads.run(Work.READ, HERE, lambda: gate.wait(60)).cancel()
+    wait = asyncio.wait
+    monkeypatch.setattr(asyncio, "wait", lambda *given: (looks.append(1), wait(*given))[1])
+    waiting = asyncio.ensure_future(threads.wait_idle(HERE))
+    await threads.wait_idle(Path("/other"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done() and len(looks) <= 1
+    gate.set()
+    await waiting
+
+
 @pytest.mark.parametrize("kind", list(Work))
 async def test_work_has_a_bounded_number_of_threads_and_keeps_its_order(threads: DiskThreads, kind: Work) -> None:
     gate, started = threading.Event(), list[int]()

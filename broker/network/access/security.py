@@ -25,7 +25,7 @@ def check_creation(creation: Any) -> None:
 
 
 def check_filter(api: str, wanted: Any) -> None:
-    """Do the same for a filter."""
+    """Raise CloseConnection for a filter with such a code."""
     if 0 in (wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type):
         raise CloseConnection(f"{api} with an UNKNOWN element")
 
