@@ -132,7 +132,7 @@ NewPool = Callable[[str, int], Pool]
 
 
 def _submit(pool: Pool, work: Callable[[], Result], future: asyncio.Future[Result], ended: Callable[[], None]) -> None:
-    """Run `work` in a thread. Then, on the event loop, call `ended` and give the future the result or the exception."""
+    """Run `work` in a thread. Then, on the event loop, give the future what came of it, and call `ended`."""
     # Thousands may wait for a thread, and Python's collector looks at all that is made for each: no closures here.
     pool.submit(partial(_run, asyncio.get_running_loop(), work, future, ended))
 
@@ -152,9 +152,10 @@ def _run(
 
 
 def _finish(future: asyncio.Future[Any], ended: Callable[[], None], settle: Callable[[], None]) -> None:
-    ended()
     if not future.done():
         settle()
+    # Who waits for the end of all work comes behind those who wait for this one.
+    ended()
 
 
 class _Running(NamedTuple):
@@ -202,7 +203,7 @@ class DiskThreads:
         while any(each.directory == directory for each in self._running.values()):
             self._ended.clear()
             await self._ended.wait()
-            # Who waits for that work comes first, and may begin more.
+            # Tasks that waited for that work have their turn now (_finish), and may begin more.
             await asyncio.sleep(0)
 
     def alone(self, work: Callable[[], None], name: str) -> asyncio.Future[None]:

@@ -68,6 +68,29 @@ async def test_work_that_was_cancelled_and_hangs_is_waited_for_without_a_look_in
     await waiting
 
 
+async def test_a_directory_is_not_idle_before_the_work_behind_other_work_has_ended(threads: DiskThreads) -> None:
+    """As a checkpoint that comes behind another one."""
+    gates = threading.Event(), threading.Event()
+    first = threads.run(Work.CHECKPOINT, HERE, lambda: gates[0].wait(60))
+
+    async def follow() -> None:
+        await asyncio.wait([first])
+        await threads.run(Work.CHECKPOINT, HERE, lambda: gates[1].wait(60))
+
+    following = asyncio.ensure_future(follow())
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(threads.wait_idle(HERE))
+    await asyncio.sleep(0)
+    gates[0].set()
+    await first
+    for _ in range(5):
+        await asyncio.sleep(0)
+    was_idle = waiting.done()
+    gates[1].set()
+    await asyncio.gather(following, waiting)
+    assert not was_idle
+
+
 @pytest.mark.parametrize("kind", list(Work))
 async def test_work_has_a_bounded_number_of_threads_and_keeps_its_order(threads: DiskThreads, kind: Work) -> None:
     gate, started = threading.Event(), list[int]()
