@@ -307,7 +307,11 @@ class HandlerFailed(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR, retriable=
 
 
 class OffsetStoreFailed(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR, retriable=False):
-    """The user's offset store raised an exception, which is the cause of this one."""
+    """The user's offset store raised an exception, which is the cause of this one.
+
+    A member that gets no offsets for its partitions has left its group: each poll raises it until the topics are
+    subscribed again.
+    """
 
 
 class DirectReadNotPossible(ClientError, code=ErrorCode.UNSUPPORTED_VERSION):

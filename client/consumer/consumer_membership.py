@@ -17,7 +17,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import NO_GENERATION
 from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
-from ..errors import ListenerFailed
+from ..errors import ClientError
 from ..record import TopicPartition
 from .consumer_protocol import JOIN_EPOCH, MemberHeartbeats, Place
 from .membership import Membership, MemberState
@@ -70,7 +70,7 @@ class ConsumerMembership(Membership):
     def is_refused(self) -> bool:
         """Whether the group has not taken the member for its protocol's sake: it may take one of another."""
         error = self.error
-        if error is None or isinstance(error, ListenerFailed):  # the code of the latter is one that brokers give, too
+        if error is None or isinstance(error, ClientError):  # such as a listener's, with a code that brokers give, too
             return False
         return self._heartbeats.epoch == JOIN_EPOCH and error.code in _PROTOCOL_REJECTED
 

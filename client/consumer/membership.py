@@ -3,7 +3,7 @@
     UNJOINED --poll--> JOINING --assignment--> STABLE
     any --fenced by the group: partitions are lost--> UNJOINED
     any --no poll for max_poll_interval_ms: leaves the group--> UNJOINED
-    any --leave(), a listener that raises, or an error that is not retriable--> ENDED
+    any --leave(), a listener or store that raises, or an error that is not retriable--> ENDED
 
 One task runs all of it. A rebalance does not take partitions while the user works on their records: the task heartbeats
 until the user polls again (`Polls.idle`), has the processed records committed, and then gives partitions up. Heartbeats
@@ -28,7 +28,7 @@ from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
 from ..core.coordinator import Coordinator
 from ..core.lifetime import end_tasks
-from ..errors import ListenerFailed
+from ..errors import ListenerFailed, OffsetStoreFailed
 from ..record import TopicPartition
 from .explanation import ConsumerCounts
 from .options import GroupOptions, Subscription
@@ -174,10 +174,11 @@ class Membership(ABC):
                 text = f"group {self._options.group_id!r}: what the members tell each other cannot be read: {error}"
                 self._end(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
                 return
-            except ListenerFailed as error:
+            except (ListenerFailed, OffsetStoreFailed) as error:
                 # Leave at once, so that other members need not wait for the session time-out.
                 self._end(error)
-                await self._leave_group("a rebalance listener failed")
+                whose = "a rebalance listener" if isinstance(error, ListenerFailed) else "the offset store"
+                await self._leave_group(f"{whose} failed")
                 return
             except KafkaError as error:
                 if not self._may_pass(error):

@@ -219,17 +219,24 @@ async def test_an_offset_of_a_store_is_any_whole_number_and_nothing_else(cluster
                         await consumer.getone()
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", "auto"])
 async def test_an_error_of_kafka_that_a_store_raises_is_none_of_the_group(cluster: FakeCluster, protocol: str) -> None:
     """A store that is in Kafka, too, has errors of its own group: the member must not take itself for fenced."""
     table = Table({})
     table.broken = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group of the store has members")
-    options: dict[str, Any] = {} if protocol == "consumer" else {"heartbeat_interval_ms": 5}
+    options: dict[str, Any] = {} if protocol == "auto" else {"heartbeat_interval_ms": 5}
     async with quick_consumer(
         cluster, "t", group_id="g", group_protocol=protocol, offset_store=table, enable_auto_commit=False, **options
     ) as consumer:
         with pytest.raises(OffsetStoreFailed, match="the group of the store has members"):
             await consumer.getmany(timeout_ms=2_000)
+        await waiting.until(lambda: bool(cluster.group.left))  # the others need not wait for the session's end
+        other = ApiKey.JOIN_GROUP if protocol == "auto" else ApiKey.CONSUMER_GROUP_HEARTBEAT
+        assert not cluster.calls(other), "who has left joins by no other protocol"
+        table.broken = None
+        consumer.subscribe("t")
+        write(cluster.log("t"), 1, 1)
+        assert (await consumer.getone()).offset == 0
 
 
 # -- Commits
