@@ -181,7 +181,7 @@ class PythonColumns:
             for offset, time_ms, key, value, headers in zip(*columns, strict=True):
                 if not start <= offset < end:
                     continue
-                if "timestamp" in self._types and not -_MAX_MS <= time_ms <= _MAX_MS:
+                if "timestampMs" not in self._types and not -_MAX_MS <= time_ms <= _MAX_MS:
                     raise InvalidRecord(f"the timestamp of record {offset} does not fit into 64 bits of microseconds")
                 row = _Row(key, value, offset, time_ms * 1000, time_ms, time_type, headers)
                 size = self._size_of(row)

@@ -231,6 +231,12 @@ def test_headers_that_cannot_be_are_refused(at: int, number: int, error: type[De
         rows_of(bytes(data), decoder(check_crcs=False))
 
 
+@pytest.mark.parametrize("columns", [ALL, ("offset",)])
+def test_a_time_that_no_timestamp_holds_is_refused_whatever_the_columns(columns: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidRecord, match="does not fit into 64 bits of microseconds"):
+        rows_of(encode_batch([Record(timestamp_ms=2**62)]), decoder(columns))
+
+
 def test_old_message_formats_are_told_apart_from_torn_batches() -> None:
     from odradek.protocol.records.legacy import encode_message_set
 
