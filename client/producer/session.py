@@ -171,7 +171,8 @@ class ProducerSession:
         Raises UnknownTopic at `until_s`, or after `max_block_ms`; ClientStopped.
         """
         cluster = self.running_here()
-        left_ms = None if until_s is None else max(until_s - self.loop.time(), 0) * 1000
+        # Whole, for the text of the error.
+        left_ms = None if until_s is None else max(round((until_s - self.loop.time()) * 1000), 0)
         return await cluster.topic(name, timeout_ms=left_ms, create=True)
 
     def known_topic(self, name: str) -> TopicInfo | None:

@@ -116,6 +116,12 @@ async def test_what_the_wait_for_a_schema_leaves_of_max_block_ms_is_for_the_rest
     assert limit_ms is not None and limit_ms < 59_999
 
 
+async def test_a_topic_that_is_not_there_is_told_in_whole_milliseconds() -> None:
+    async with FakeCluster() as cluster, producer_for(cluster, max_block_ms=20) as producer:
+        with pytest.raises(UnknownTopic, match=r"'nowhere' was not there within \d+ ms"):
+            await producer.send("nowhere", b"x")
+
+
 BAD: list[tuple[Any, Any]] = [("json", {1, 2}), ("str", 7), (lambda _: "text", 1), ("json", float("nan"))]
 
 
