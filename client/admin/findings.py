@@ -107,7 +107,8 @@ def check_clocks(reports: Sequence[BrokerReport]) -> Iterator[Finding]:
         if abs(each.ahead_s) - each.within_s > _APART_S
     ]
     if len(known) > 1:
-        last, *_, first = sorted(known, key=lambda each: each.ahead_s)
+        by_clock = sorted(known, key=lambda each: each.ahead_s)
+        last, first = by_clock[0], by_clock[-1]
         between_s = first.ahead_s - last.ahead_s
         if between_s - first.within_s - last.within_s > _APART_S:
             apart.append(f"that of broker {first.node_id} is {_ahead(between_s)} that of broker {last.node_id}")

@@ -210,12 +210,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
     """Fetch and decode ranges, one after the other, up to the limit of rows. Raises as `read_range`."""
     left = options.slice.limit
-    for batch in (batch for each in wanted for batch in read_range(each, options, columns)):
-        yield batch if left is None else batch.slice(0, left)
-        if left is not None:
-            left -= batch.num_rows
-            if left <= 0:
-                return
+    for each in wanted:
+        for batch in read_range(each, options, columns):
+            yield batch if left is None else batch.slice(0, left)
+            if left is not None:
+                left -= batch.num_rows
+                if left <= 0:
+                    return
 
 
 def read_range(
