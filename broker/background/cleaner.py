@@ -271,8 +271,9 @@ class Cleaner:
         )  # fmt: skip
         self._dirs.note_cleaned(partition.place, partition.log, end_offset)
         home = partition.log.directory.parent
-        write = self._topics.take_checkpoint().writers[home]
-        await self._in_thread(home, write, "how far partitions are clean could not be noted")
+        write = self._topics.take_checkpoint().writers.get(home)
+        if write is not None:  # otherwise its disk has failed meanwhile
+            await self._in_thread(home, write, "how far partitions are clean could not be noted")
 
     async def _end_process(self) -> None:
         self._process.kill()

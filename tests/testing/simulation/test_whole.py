@@ -39,8 +39,9 @@ def _fingerprint(seed: int, nodes: int) -> str:
 
 # Seeds that found what nobody had planted: a lone coordinator that had lost more than the end of a transaction;
 # transaction indexes that a start had built again, and a power cut took; a cleaning that went on over a log that its
-# leader cut; a marker that a leader without its directory refused, and its coordinator took for written.
-FOUND = (964, 5028, 5047, 77035)
+# leader cut; a marker that a leader without its directory refused, and its coordinator took for written; a cleaning
+# that ended after its disk had.
+FOUND = (964, 3060, 5028, 5047, 77035)
 
 
 @pytest.mark.parametrize("seed", [*seeds(range(40), range(2_000)), *FOUND])
